@@ -113,9 +113,20 @@ def register_backend(
 
     def register(function: Function) -> Function:
         title = str(chosen or getattr(function, "__name__", "backend"))
-        types = None if devices is None else tuple(devices)
-        rest = (options, missing, "", overlaps, higher_order, attention_kernels)
-        _register(Backend(title, function, types, training, wants, *rest))
+        _register(
+            Backend(
+                title,
+                function,
+                None if devices is None else tuple(devices),
+                training,
+                wants,
+                options,
+                missing,
+                overlaps=overlaps,
+                higher_order=higher_order,
+                attention_kernels=attention_kernels,
+            )
+        )
         return function
 
     return register if target is None else register(target)

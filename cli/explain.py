@@ -146,7 +146,7 @@ def usage_error(message: str) -> int:
 
 
 def explain(args: argparse.Namespace) -> int:
-    observation = importlib.import_module("..frontend.api", __package__).Observation()
+    observation = importlib.import_module("..frontend.observation", __package__).Observation()
     before = list(sys.path)
     try:
         found = find(args)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import copyreg
 import functools
 import importlib
 import time
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,10 +17,9 @@ from ..backends import registry
 from ..backends.graph.opaque_call import Like, OpaqueCall
 from ..errors import warn_user
 from ..events import Recorder, Skipped
-from ..guards.guard import Guard
-from ..guards.kinds.registry import kind_of
 from ..options import MODES, Options, config, seconds_to_spend, verified_calls
 from ..torch_compat import DYNAMIC_SIZES, SWITCHED_OFF
+from .control import Control, condition, guard_text
 from .explain import make_report
 from .explain.log import Log
 from .framejit_attribute import ControlGroup, answer_for, call_of, title_of
@@ -29,7 +27,6 @@ from .runtime import _hook
 from .runtime.cache import Cache, live_caches
 from .runtime.compiled_module import compile_module, unreached_call
 from .runtime.data_parallel import wrapped_module
-from .runtime.entry_listing import Listing, listings
 from .runtime.frames import place_of, why_never_compiled
 from .runtime.probe import Probe
 from .runtime.shared_handles import shared_handles
@@ -53,8 +50,6 @@ T = TypeVar("T", bound=Callable[..., Any])
 
 # A handle is copied and pickled as a function is: by its name.
 copyreg.pickle(_hook.Handle, lambda handle: handle.__qualname__)
-
-HISTORY = 2048  # records that a handle keeps of what happened to it
 
 
 def compile(
@@ -238,58 +233,6 @@ def make_handle(function: types.FunctionType, options: Options) -> _hook.Handle:
     return handle
 
 
-class Control:
-    """What can be asked of a compiled function: `handle.framejit`."""
-
-    is_compiled = True
-
-    def __init__(self, cache: Cache) -> None:
-        self.cache = cache
-        self.history = Recorder(HISTORY)
-        self.probe: Probe | None = cache.probe
-        cache.sinks.append(self.history)
-
-    def explain(self) -> Report:
-        """What was captured so far, where it broke and why; nothing is run or compiled again for
-        it. Times of graphs and breaks are those of calls made under `measure()`."""
-        return make_report(
-            tuple(self.history.events),
-            condition,
-            probe=self.probe,
-            title=self.cache.handle.function.__qualname__,
-            account=self.cache.balance(),
-        )
-
-    @contextlib.contextmanager
-    def measure(self) -> Iterator[None]:
-        """Calls made inside are measured, for `explain()`: they run separate code, which is
-        compiled for this and takes times. The code compiled before is kept, and serves the calls
-        afterwards."""
-        self.probe = self.probe or Probe()
-        with self.cache.measure(self.probe):
-            yield
-
-    def generated_code(self) -> list[Listing]:
-        """Guards and code of each live entry as Python text, which linecache (so tracebacks and
-        debuggers too) finds by its name."""
-        return list(listings(self.cache))
-
-    def wait(self) -> None:
-        """Returns when nothing compiles in the background."""
-        self.cache.wait()
-
-    def reset(self) -> None:
-        """Forgets every entry, and what happened so far."""
-        self.cache.clear()
-        self.history.events.clear()
-        self.probe = self.cache.probe
-
-    @property
-    def compiles(self) -> int:
-        """How often something was compiled for this handle."""
-        return self.cache.compiles
-
-
 def explain(
     fn_or_module: Any,
     *,
@@ -350,28 +293,6 @@ def report_calls(
     )
 
 
-class Observation:
-    """What is seen of all functions that are compiled inside `with observation:`, for one report
-    over a whole program."""
-
-    def __init__(self) -> None:
-        self.recorder, self.probe = Recorder(), Probe()
-        self._patch = config.patch(sinks=(*config.sinks, self.recorder), probe=self.probe)
-
-    def __enter__(self) -> None:
-        self._patch.__enter__()
-        self._start = time.perf_counter()
-
-    def __exit__(self, *exc: object) -> None:
-        self.wall = time.perf_counter() - self._start
-        self._patch.__exit__(*exc)
-
-    def report(self, title: str) -> Report:
-        return make_report(
-            tuple(self.recorder.events), condition, None, self.probe, self.wall, title
-        )
-
-
 def underlying(fn_or_module: Any) -> tuple[types.FunctionType, tuple[Any, ...]]:
     """The plain function behind something compile() takes, and the arguments that are bound to
     it."""
@@ -404,17 +325,6 @@ def function_of(target: Any) -> tuple[types.FunctionType, tuple[Any, ...]]:
             )
         )
     return call_of(target), ()
-
-
-def guard_text(guard: Guard) -> str:
-    """A guard as a person would write it, and the line that asked for it."""
-    line = f"  # {guard.line}" if guard.line else ""
-    return condition(guard) + line
-
-
-def condition(guard: Guard) -> str:
-    """A guard as a person would write it."""
-    return kind_of(guard).expression(guard)
 
 
 _log = Log(guard_text)

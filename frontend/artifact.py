@@ -11,6 +11,7 @@ from typing import Any
 from ..errors import ArtifactError
 from ..events import Stored
 from . import api
+from .control import Control
 from .framejit_attribute import ControlGroup, title_of
 from .runtime.cache import Cache
 from .runtime.stored.artifact_file import (
@@ -59,7 +60,7 @@ def controls_of(control: Any) -> list[Any]:
     """The handles behind what `compiled.framejit` is."""
     if isinstance(control, ControlGroup):
         return list(control._controls)
-    return [control] if isinstance(control, api.Control) else []
+    return [control] if isinstance(control, Control) else []
 
 
 def stored_entries(cache: Cache, events: tuple[Any, ...]) -> Iterator[tuple[Any, list[Any]]]:

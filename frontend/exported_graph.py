@@ -21,6 +21,7 @@ from ..guards.source import FrameView, Source
 from ..options import Options
 from ..records import record
 from . import api
+from .control import condition
 from .framejit_attribute import title_of
 from .pycode.decode import decode
 from .runtime._hook import Site
@@ -31,8 +32,8 @@ from .tracing.graph_inputs import GraphInput
 from .tracing.input_memory import input_memory
 from .tracing.interpreter.outcome import Restart, ReturnExit
 from .tracing.interpreter.root import CaptureRequest, capture_call
-from .tracing.interpreter.work_budget import Loops
 from .tracing.sizes.variation import Variation
+from .tracing.uncaptured_code import UncapturedCode
 from .values.base import Value
 from .values.containers.sequence import is_namedtuple_class
 from .values.context import TraceContext
@@ -85,7 +86,7 @@ class ExportedGraph:
 
     @property
     def conditions(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(map(api.condition, self._guards)))
+        return tuple(dict.fromkeys(map(condition, self._guards)))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Raises ValueError where a condition does not hold."""
@@ -107,7 +108,7 @@ def export_graph(fn_or_module: Any, args: tuple[Any, ...], kwargs: dict[str, Any
     frame = frame_of_call(function, bound, args, kwargs)
     name = title_of(fn_or_module)
     try:
-        request = CaptureRequest(options, function, Variation(), Loops(), None, Clock())
+        request = CaptureRequest(options, function, Variation(), UncapturedCode(), None, Clock())
         capture = capture_call(request, decode(function.__code__), frame.slots)
     except (GraphBreak, Restart, SkipFrame) as stop:
         reason = stop.reason if isinstance(stop, Restart) else stop

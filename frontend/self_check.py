@@ -216,7 +216,7 @@ def run_checks(compile_function: Compile, record: CheckResultFile) -> dict[str, 
     return failed
 
 
-# ---- what is compiled
+# --- what is compiled ---
 
 
 def values(*shape: int) -> torch.Tensor:

@@ -81,10 +81,6 @@ def prefixes_to_load(guard: Guard, paths: set[Source]) -> bool:
     return load is not None and load in paths
 
 
-# ---- ordering
-# --------------------------------------------------------------------------------------------------
-
-
 # What C checks for each guard, by the guard's id; encoding one takes as long as sorting it.
 EncodedGuards = Mapping[int, Encoded]
 
@@ -108,12 +104,12 @@ def sort_guards(guards: Sequence[Guard], encoded: EncodedGuards) -> list[Guard]:
     getattr runs on an object of an unexpected type."""
     ranks = {id(guard): rank(guard, encoded) for guard in guards}
     queue = sorted(guards, key=lambda guard: ranks[id(guard)])  # stable
-    quiet: dict[Source, list[Guard]] = defaultdict(list)
+    pure: dict[Source, list[Guard]] = defaultdict(list)
     for guard in queue:
         if ranks[id(guard)][0] != PYTHON and len(kind_of(guard).subjects(guard)) == 1:
-            quiet[guard.source].append(guard)
+            pure[guard.source].append(guard)
     done: dict[int, Guard] = {}
-    # paths whose quiet guards are in place, as are those on the way to them
+    # paths whose guards that run no Python are in place, as are those on the way to them
     settled: set[Source] = set()
 
     def settle_way_to(source: Source) -> None:
@@ -126,12 +122,12 @@ def sort_guards(guards: Sequence[Guard], encoded: EncodedGuards) -> list[Guard]:
         for step in (*reversed(new), source):
             for key in step.operands[1:]:
                 settle_way_to(key)
-                add_quiet(key)
+                add_pure(key)
             if step is not source:
-                add_quiet(step)
+                add_pure(step)
 
-    def add_quiet(source: Source) -> None:
-        for guard in quiet[source]:
+    def add_pure(source: Source) -> None:
+        for guard in pure[source]:
             done.setdefault(id(guard), guard)
 
     for guard in queue:

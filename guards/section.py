@@ -29,14 +29,15 @@ class Section(enum.IntEnum):
     LAST = 3
 
 
-QUIET_LOADS = (
+PURE_LOADS = (
     s.SequenceItem, s.DictItem, s.TypeOf, s.ClassDict, s.ClassAttribute, s.MroItem,
     s.CellContents,
 )  # fmt: skip
 FUNCTION_FIELDS = ("__code__", "__defaults__", "__kwdefaults__", "__closure__", "__globals__")
 PROPERTY_FIELDS = ("fget", "fset", "fdel")  # nobody can change them
 CONTAINER_KINDS = (Kind.LENGTH, Kind.KEYS, Kind.ABSENT, Kind.PRESENT)
-NUMBERS = (int, float)  # an input of these types that only its type is known of is expected to vary
+# An input of which a guard checks only that it has one of these types is expected to vary.
+NUMBERS = (int, float)
 
 
 class Sections:
@@ -46,16 +47,16 @@ class Sections:
         self.anchors: dict[Source, None] = {}
         self._by_source: dict[Source, list[Guard]] = defaultdict(list)
         self._known: dict[Source, Section] = {}
-        self._restless: set[Source] = set()
+        self._varying: set[Source] = set()  # numbers that are expected to differ between calls
         self._keys: dict[Source, tuple[Any, ...]] = {}
         for guard in guards:
             self._by_source[guard.source].append(guard)
             if guard.kind is Kind.KEYS:
                 self._keys[guard.source] = guard.expected
             if guard.kind is Kind.TYPE and guard.expected in NUMBERS:
-                self._restless.add(guard.source)
+                self._varying.add(guard.source)
             if guard.kind is Kind.SHAPE:
-                self._restless.update(kind_of(guard).subjects(guard))
+                self._varying.update(kind_of(guard).subjects(guard))
         for source in paths_of(guards, lifted):
             self.of(source)
         for guard in guards:
@@ -64,6 +65,7 @@ class Sections:
         self.early = paths_to(self.anchors)  # to be loaded in the first section, whoever asks
 
     def of_guard(self, guard: Guard, runs_python: bool) -> Section:
+        """The section in which a guard is checked: the common one of the paths that it reads."""
         if guard.kind is Kind.TORCH_STATE:
             return Section.FIRST
         # tensors that stay get other memory: `weight.data = other`
@@ -90,6 +92,7 @@ class Sections:
         return None
 
     def of(self, source: Source) -> Section:
+        """The section in which the object at the end of a path is loaded."""
         section = self._known.get(source)
         if section is None:
             section = self._known[source] = self._find(source)
@@ -100,10 +103,10 @@ class Sections:
             return Section.STABLE
         if source.base is None:
             return Section.FIRST
-        if not self.is_quiet(source):
+        if not self.is_pure(source):
             return Section.LAST
         section = self._section_below(holder(source.base))
-        return Section.LAST if section is Section.STABLE and source in self._restless else section
+        return Section.LAST if section is Section.STABLE and source in self._varying else section
 
     def _section_below(self, base: Source) -> Section:
         """The section of what is read from the object at the end of `base`; the object then becomes
@@ -114,12 +117,12 @@ class Sections:
             return Section.STABLE
         return section
 
-    def is_quiet(self, source: Source) -> bool:
+    def is_pure(self, source: Source) -> bool:
         """Whether loading it, given its base, runs no Python and makes no object."""
         if isinstance(source, s.DictItem) and isinstance(source.of, s.InstanceDict):
             return type(source.key) is str
         return (
-            isinstance(source, QUIET_LOADS)
+            isinstance(source, PURE_LOADS)
             or self.is_function_field(source)
             or self.is_property_field(source)
         )

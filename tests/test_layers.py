@@ -16,8 +16,8 @@ ROOT = Path(__file__).parent.parent
 LAYERS = (  # lowest first; folders of frontend by their own name
     {"records"}, {"errors", "options", "clock", "generated_source", "garbage_collection", "overlap", "factory_call", "tier", "torch_compat", "skipped_imports"},
     {"events"},
-    {"pycode", "guards", "backends"}, {"values"}, {"tracing"}, {"codegen"}, {"runtime", "explain"}, {"framejit_attribute", "support"},
-    {"self_check"}, {"api", "eager_only"}, {"exported_graph"}, {"artifact", "export", "replace_torch_compile"}, {"public"}, {"__init__"}, {"benchmarks"}, {"cli"}, {"__main__"},
+    {"pycode", "guards", "backends"}, {"values"}, {"tracing"}, {"codegen"}, {"runtime", "explain"}, {"framejit_attribute", "support", "control"},
+    {"self_check", "observation"}, {"api", "eager_only"}, {"exported_graph"}, {"artifact", "export", "replace_torch_compile"}, {"public"}, {"__init__"}, {"benchmarks"}, {"cli"}, {"__main__"},
 )  # fmt: skip
 PLACES = ("*.py", "frontend/**/*.py", "guards/**/*.py", "backends/**/*.py", "cli/*.py")
 FILES = [path for place in PLACES for path in ROOT.glob(place) if path.name != "setup.py"]
@@ -381,3 +381,32 @@ def names_what_it_tests(path: Path) -> bool:
     names = {other.name.split(".")[0] for other in tested.iterdir()}
     topic = path.stem.removeprefix("test_")
     return any(topic == name or topic.startswith(name + "_") for name in names)
+
+
+def files_listed(docstring: str) -> list[str]:
+    """The names in a docstring's table: `    heading  name, name,`, also over several lines. (Lines
+    that begin with a number are of another table.)"""
+    rows = re.findall(r"^    (?:[^\d\s].*?)?  +((?:\w+, )*\w+),?$", docstring, re.MULTILINE)
+    return [name for row in rows for name in row.split(", ")]
+
+
+def packages_with_a_table() -> list[Path]:
+    return [
+        path.parent
+        for place in ("frontend", "guards", "backends")
+        for path in (ROOT / place).rglob("__init__.py")
+        if files_listed(ast.get_docstring(ast.parse(path.read_text())) or "")
+    ]
+
+
+@pytest.mark.parametrize("package", packages_with_a_table(), ids=lambda path: path.name)
+def test_a_package_lists_its_files(package):
+    """Where a package's docstring sorts its files and folders into a table, it has each once."""
+    listed = files_listed(ast.get_docstring(ast.parse((package / "__init__.py").read_text())) or "")
+    there = [path.stem for path in package.glob("*.py") if path.stem != "__init__"]
+    there += [path.parent.name for path in package.glob("*/__init__.py")]
+    assert sorted(listed) == sorted(there)
+
+
+def test_a_table_of_files_is_found():
+    assert files_listed("About.\n\n    one  a, b,\n         c\n\n    two words  d\n") == [*"abcd"]

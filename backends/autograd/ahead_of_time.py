@@ -125,18 +125,18 @@ def compile_in_parts(
         found = None
     if found is None:
         return compile_node(gm, example_inputs)
-    pieces, results = found
+    subgraphs, results = found
 
-    def compile_piece(piece: Subgraph) -> Callable[..., Any]:
-        if piece.is_small:
-            return piece.gm.forward
+    def compile_subgraph(subgraph: Subgraph) -> Callable[..., Any]:
+        if subgraph.is_small:
+            return subgraph.gm.forward
         try:
-            return compile_node(piece.gm, piece.examples(example_inputs))
+            return compile_node(subgraph.gm, subgraph.examples(example_inputs))
         except LeftAsCaptured as left:
             note(f"in a subgraph, {left}")
-            return piece.gm.forward
+            return subgraph.gm.forward
 
-    return call_in_sequence(pieces, [compile_piece(piece) for piece in pieces], results)
+    return call_in_sequence(subgraphs, list(map(compile_subgraph, subgraphs)), results)
 
 
 def compile_as_one_node(

@@ -7,11 +7,12 @@ value either has a history or none.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 import torch.fx
 
+from ...records import record
 from .fake_values import fake_of
 from .memory import plain_memory_at
 from .mode_switches import GRAD_MODE
@@ -22,23 +23,56 @@ from .node_targets import name_of
 SHOWN_DATA = "shown_data"
 
 
+@record
+class TensorWrite:
+    """A write of a node. recorded: whether autograd records it. through_detached: whether it goes
+    through `.data` or detach() of a tensor."""
+
+    node: torch.fx.Node
+    written: torch.fx.Node
+    memory: int
+    recorded: bool
+    through_detached: bool
+
+
 def hides_writes(gm: torch.fx.GraphModule) -> bool:
-    """Whether a captured graph writes in this way to the memory of an input with a history, or
-    through `.data` to the memory of a computed value with a history. What eager has saved of that
-    value for the backward pass is overwritten too, and no version counter shows it. Or whether it
-    writes a value with a history through a detached input, which then has it and the input has
-    not."""
+    """Whether a captured graph has a write that leaves other histories in eager than a compiled
+    graph, which writes at its end, can leave."""
+    nodes = gm.graph.nodes
     inputs = gm.graph.find_nodes(op="placeholder")
-    made = {plain_memory_at(node) for node in inputs if node.meta.get("grad_fn") is not None} - {
-        None
-    }
-    given = {plain_memory_at(node) for node in inputs} - {None}
-    with_history = {plain_memory_at(node) for node in gm.graph.nodes if has_history(node)} - {None}
-    computed = with_history - given
+    made = memories_of(node for node in inputs if node.meta.get("grad_fn") is not None)
+    with_history = memories_of(filter(has_history, nodes))
     if not made and not with_history:
         return False
-    grad, detached, data = True, set[torch.fx.Node](), data_nodes(gm.graph.nodes)
-    for node in gm.graph.nodes:
+    given, data = memories_of(inputs), data_nodes(nodes)
+    computed = with_history - given
+    for write in tensor_writes(nodes):
+        # unrecorded, to an input with a history
+        if write.memory in made and (write.through_detached or not write.recorded):
+            return True
+        # through a detached input, which then has a history that the input has not
+        if write.memory in given and write.through_detached and write.recorded:
+            return True
+        # through `.data`, to a computed value: what eager has saved of it for the backward pass is
+        # overwritten, and no version counter shows that
+        if (
+            write.memory in computed
+            and write.written in data
+            and name_of(write.node) != "requires_grad_"
+        ):
+            return True
+    return False
+
+
+def memories_of(nodes: Iterable[torch.fx.Node]) -> set[int]:
+    return {memory for node in nodes if (memory := plain_memory_at(node)) is not None}
+
+
+def tensor_writes(nodes: Iterable[torch.fx.Node]) -> Iterator[TensorWrite]:
+    """The writes of a captured graph in their order. Those of norms to running statistics are left
+    out."""
+    grad, detached = True, set[torch.fx.Node]()
+    for node in nodes:
         if shows_detached(node, detached):
             detached.add(node)
         if name_of(node) == GRAD_MODE:
@@ -46,16 +80,9 @@ def hides_writes(gm: torch.fx.GraphModule) -> bool:
         elif node.op.startswith("call_") and not is_norm(node) and may_write(node):
             for written in written_nodes(node):
                 memory = plain_memory_at(written)
-                if memory is None:  # the first argument of a call that may write is a size
-                    continue
-                recorded = grad and written.meta["example_value"].requires_grad
-                if memory in made and (written in detached or not recorded):
-                    return True
-                if memory in given and written in detached and recorded:
-                    return True
-                if memory in computed and written in data and name_of(node) != "requires_grad_":
-                    return True
-    return False
+                if memory is not None:  # the first argument of a call that may write is a size
+                    recorded = grad and written.meta["example_value"].requires_grad
+                    yield TensorWrite(node, written, memory, recorded, written in detached)
 
 
 def has_history(node: torch.fx.Node) -> bool:

@@ -50,11 +50,11 @@ class InnerStub:
 
 @record
 class BreakCode:
-    """The common part of the code of all frames of one break. quiet: no code can read a frame while
-    the group runs, so temporaries may hold anything."""
+    """What the code of all frames of one break has in common. frames_unseen: no code can read a
+    frame while the group runs, so temporaries may hold anything."""
 
     makers: Makers
-    quiet: bool
+    frames_unseen: bool
     marks: TimingMarks | None
 
 
@@ -82,19 +82,18 @@ class BreakEmission:
 
     def __init__(
         self,
-        b: CodeBuilder,
-        r: Reconstructor,
+        emit: Reconstructor,
         frame: BrokenFrame,
         open_: frozenset[int],
         outer: tuple[SuspendedFrame, ...],
         inner: InnerStub | None,
         shared: BreakCode,
     ) -> None:
-        self.b, self.r, self.shared = b, r, shared
+        self.emit, self.builder, self.shared = emit, emit.builder, shared
         self.frame, self.open, self.outer, self.inner = frame, open_, outer, inner
         self.decoded, self.marks = frame.decoded, shared.marks if inner is None else None
         self.instr = self.decoded.instrs[frame.index]
-        alone = inner is None and not outer and not shared.quiet
+        alone = inner is None and not outer and not shared.frames_unseen
         self.tail = break_tail(frame) if alone else None
         self.effect = self._effect()
         depth = len(frame.stack) - self.effect.operands
@@ -122,7 +121,7 @@ class BreakEmission:
 
     def run(self) -> None:
         """Emits the state of the frame, the instructions that break, and each way out of them."""
-        b = self.b
+        b = self.builder
         self._make_values_first()
         self._emit_slots()
         self._emit_stack()
@@ -142,11 +141,11 @@ class BreakEmission:
         if self.effect.next >= 0:
             self._emit_exit(self.effect.next, self.effect.left)
         if self.effect.target >= 0:
-            b.mark(jumped)
+            b.place_label(jumped)
             self._emit_exit(self.effect.target, self.effect.jumped)
         for instr, failed in failures:
             assert handler is not None
-            b.mark(failed)
+            b.place_label(failed)
             self._emit_handler_exit(instr, handler)
 
     def _protected_parts(self, handler: Handler | None) -> list[tuple[int, ...]]:
@@ -169,10 +168,12 @@ class BreakEmission:
     def _is_in_slot(self, slot: int, value: Value) -> bool:
         """Whether a slot already holds its value."""
         if isinstance(value, CellValue):
-            return value.slot == slot or (self.r.entry == "args" and slot in self.decoded.frees)
+            return value.slot == slot or (
+                not self.builder.takes_state and slot in self.decoded.frees
+            )
         source = value.source
         return (
-            self.r.entry == "args"
+            not self.builder.takes_state
             and source is not None
             and getattr(source, "index", None) == slot
             and source.base is None
@@ -188,7 +189,7 @@ class BreakEmission:
     def _make_values_first(self) -> None:
         """Makes every value before any store, since stores overwrite the argument slots that values
         are loaded from."""
-        if self.r.entry == "state":
+        if self.builder.takes_state:
             return
         for _, value in self._slots_to_store():
             self._make_value(value)
@@ -202,15 +203,15 @@ class BreakEmission:
         if isinstance(value, HandledException):
             value = value.current
         if not isinstance(value, Null) and (value.varies() or not value.is_constant()):
-            self.r.push(value)
-            self.b.pop_top()
+            self.emit.push(value)
+            self.builder.pop_top()
 
     def _emit_slots(self) -> None:
-        b, live = self.b, self.decoded.live_in[self.frame.index]
+        b, live = self.builder, self.decoded.live_in[self.frame.index]
         for slot, value in self._slots_to_store():
-            self.r.push(value)
+            self.emit.push(value)
             b.store_slot(slot)
-        if self.r.entry == "args":
+        if not self.builder.takes_state:
             for slot in range(self.decoded.nargs):
                 if self.frame.slots[slot] is None and slot in live:
                     b.delete_slot(slot)
@@ -218,13 +219,13 @@ class BreakEmission:
     def _emit_stack(self) -> None:
         """Enters the open handlers again, pushes the items below the operands (as one tuple, the
         last item first), then the operands."""
-        b = self.b
+        b = self.builder
         for handled in self.open_handlers:
-            self.r.push(handled.current)
+            self.emit.push(handled.current)
             b.push_exc_info()
             b.pop_top()
         if (
-            self.shared.quiet
+            self.shared.frames_unseen
             and not self.open_handlers
             and self.decoded.handlers[self.frame.index] is None
         ):
@@ -237,14 +238,12 @@ class BreakEmission:
         method = self._called_tensor_method()
         for value in self.operands:
             if method is not None and value is method:
-                self.r.push_method(method)
+                self.emit.push_method(method)
             elif method is None or not isinstance(value, Null):
-                self.r.push(value)
+                self.emit.push(value)
         if self.inner is not None:
-            b.push_null_before_callee()
-            b.load_const(self.inner.stub)
-            b.push_null_after_callee()
-            self.r.push(self.inner.state)
+            b.load_callee(self.inner.stub)
+            self.emit.push(self.inner.state)
         elif self.instr.op is Op.WITH_EXCEPT_START:
             self._push_exit_call()
 
@@ -259,7 +258,7 @@ class BreakEmission:
             callee[0]
             if len(callee) == 1
             and type(callee[0]) is TensorMethod
-            and id(callee[0]) not in self.r.temps
+            and id(callee[0]) not in self.emit.temps
             else None
         )
 
@@ -268,65 +267,65 @@ class BreakEmission:
         for position, value in enumerate(self.below):
             if not isinstance(value, Null):
                 self._push_below(position)
-                self.below_temps.append(self.b.temp())
-                self.b.store_slot(self.below_temps[-1])
+                self.below_temps.append(self.builder.temp())
+                self.builder.store_slot(self.below_temps[-1])
 
     def _push_below(self, position: int) -> None:
         value = self.below[position]
         if isinstance(value, HandledException):
-            self.r.push(value.current if position in self.open else Constant(None))
+            self.emit.push(value.current if position in self.open else Constant(None))
         elif not isinstance(value, Null):
-            self.r.push(value)
+            self.emit.push(value)
 
     def _push_exit_call(self) -> None:
         """Pushes exit, type(error), error, error.__traceback__, ready to be called.
         WITH_EXCEPT_START would look for them deep in the stack, where generated code has other
         items."""
-        b, r = self.b, self.r
+        b, emit = self.builder, self.emit
         leave, error = self.frame.stack[-4], self.frame.stack[-1]
         b.push_null_before_callee()
-        r.push(leave)
+        emit.push(leave)
         b.push_null_after_callee()
-        r.call(type, [error])
-        r.push(error)
-        r.push(error)
+        emit.call(type, [error])
+        emit.push(error)
+        emit.push(error)
         b.load_attr("__traceback__")
 
     def _drop_temporaries(self) -> None:
         """Deletes the temporaries of generated code, before the user's code runs."""
-        if self.shared.quiet:
+        if self.shared.frames_unseen:
             return
         for temp in {
-            *self.r.temps.values(),
-            *self.r.results,
-            self.b.state_slot,
-            self.b.lifted_slot,
+            *self.emit.temps.values(),
+            *self.emit.results,
+            self.builder.state_slot,
+            self.builder.lifted_slot,
         }:
             if temp is not None:
-                self.b.delete_slot(temp)
+                self.builder.delete_slot(temp)
 
     def _emit_groups(self, starts: tuple[int, ...], jumped: Label) -> None:
         """Emits the instruction groups that start there: as they were, but for a call of the next
         frame's stub. jumped: where their jump goes."""
         if self.inner is not None:
-            self.b.at(self.instr)
-            self.b.call(1)
+            self.builder.at(self.instr)
+            self.builder.call(1)
             return
         if self.effect.only_attribute:
-            self.b.line(self.instr.line)
-            self.b.load_attr(self.instr.arg)
+            self.builder.line(self.instr.line)
+            self.builder.load_attr(self.instr.arg)
             return
         for start in starts:
             instr = self.decoded.instrs[start]
             emit_anew = EMITTED_ANEW.get(instr.op)
             if emit_anew is not None:
-                self.b.line(instr.line)
-                emit_anew(self.b)
+                self.builder.line(instr.line)
+                emit_anew(self.builder)
                 continue
             jumps = any(
                 i.target >= 0 for i in self.decoded.instrs[start : self.decoded.group_end(start)]
             )
-            self.b.raw(instr, jumped if jumps else None)
+            self.builder.raw(instr, jumped if jumps else None)
 
     # after it
 
@@ -340,7 +339,7 @@ class BreakEmission:
     def _emit_normal_exit(self, index: int, left: tuple[str, ...]) -> None:
         """Builds the state for the instruction at `index` from the results of the group and the
         items below, and returns the continuation."""
-        b = self.b
+        b = self.builder
         self._notify_resumed()
         results: list[int] = []
         physical = [k for k in left if k != "null"] if self.effect.only_attribute else list(left)
@@ -380,7 +379,7 @@ class BreakEmission:
 
     def _emit_return(self, load: Instr) -> None:
         """Returns a variable or a constant from the frame."""
-        b = self.b
+        b = self.builder
         b.line(load.line)
         b.pop_top()  # the tuple of the items below
         (b.load_slot if load.op is Op.LOAD_FAST else b.load_const)(load.arg)
@@ -401,10 +400,10 @@ class BreakEmission:
 
     def _notify_resumed(self) -> None:
         if self.marks is not None:
-            self.b.notify(self.marks.resume)
+            self.builder.notify(self.marks.resume)
 
     def _load_below(self, below_temp: int | None) -> None:
-        b = self.b
+        b = self.builder
         if below_temp is None:
             for temp in self.below_temps or ():
                 b.load_slot(temp)
@@ -413,22 +412,24 @@ class BreakEmission:
         b.unpack_sequence(len(self.below_objects)) if self.below_objects else b.pop_top()
 
     def _subscript(self, index: int) -> None:
-        self.b.load_const(index)
-        self.b.subscr()
+        self.builder.load_const(index)
+        self.builder.subscr()
 
     def _load_inner_maker(self, result: int) -> None:
-        self.b.load_slot(result)
+        self.builder.load_slot(result)
         self._subscript(0)
 
     def _load_maker(self, point: ResumePoint) -> None:
         frame = self.frame
-        here = SuspendedFrame(self.decoded, frame.globals, point, frame.through, frame.completion)
-        self.b.load_const(self.shared.makers((*self.outer, here)))
+        here = SuspendedFrame(
+            self.decoded, frame.globals, point, frame.passthroughs, frame.completion
+        )
+        self.builder.load_const(self.shared.makers((*self.outer, here)))
 
     def _emit_handler_exit(self, instr: Instr, handler: Handler) -> None:
         """Returns the continuation for one of the user's exception handlers; the exception that the
         instruction raised is on the stack."""
-        b, index, lasti = self.b, handler.target, handler.lasti
+        b, index, lasti = self.builder, handler.target, handler.lasti
         self._notify_resumed()
         error, below_temp = b.temp(), b.temp()
         b.store_slot(error)
@@ -456,14 +457,14 @@ class BreakEmission:
     def _load_slots(self, slots: list[int]) -> None:
         cells = self.decoded.cells | set(self.decoded.frees)
         for slot in slots:
-            (self.b.load_cell if slot in cells else self.b.load_slot)(slot)
+            (self.builder.load_cell if slot in cells else self.builder.load_slot)(slot)
 
     def _return_continuation(
         self, push_maker: Callable[[], None], push_state: Callable[[], None]
     ) -> None:
         """Closes the open handlers, whose items are on top of the stack, then returns the
         continuation; in an inlined frame, its maker and state."""
-        b = self.b
+        b = self.builder
         for _ in self.open_handlers:
             b.pop_except()
         if self.outer:

@@ -85,8 +85,8 @@ class Emission:
         marks: TimingMarks | None,
     ) -> None:
         self.capture, self.continuations, self.marks = capture, continuations, marks
-        self.b = CodeBuilder(capture.decoded, "args" if capture.entry == "args" else "state")
-        self.r = Reconstructor(self.b, capture.entry, globals_)
+        self.builder = CodeBuilder(capture.decoded, takes_state=capture.is_continuation)
+        self.emit = Reconstructor(self.builder, globals_)
         self.slot = GraphSlot()
 
     def run(self) -> GeneratedCode:
@@ -94,34 +94,34 @@ class Emission:
         break."""
         trace, exit_ = self.capture.trace, self.capture.exit
         if isinstance(exit_, BreakExit):
-            self.b.line(self.capture.decoded.instrs[exit_.frames[0].index].line)
+            self.builder.line(self.capture.decoded.instrs[exit_.frames[0].index].line)
         if self.marks is not None:
-            self.b.notify(self.marks.begin)
+            self.builder.notify(self.marks.begin)
         inputs = self._graph()
-        before = self.b.size
-        emit_side_effects(self.r, trace.effects)
-        trace.random.emit_state(self.r, seeded_by_graph=bool(trace.graph.nodes))
+        before = self.builder.size
+        emit_side_effects(self.emit, trace.effects)
+        trace.random.emit_state(self.emit, seeded_by_graph=bool(trace.graph.nodes))
         self._modes(trace.modes)
-        only = before == self.b.size and isinstance(exit_, ReturnExit) and self.marks is None
+        only = before == self.builder.size and isinstance(exit_, ReturnExit) and self.marks is None
         if isinstance(exit_, ReturnExit):
-            self.r.push(exit_.value)
+            self.emit.push(exit_.value)
             if self.marks is not None:
-                self.b.notify(self.marks.end)
-            self.b.return_value()
+                self.builder.notify(self.marks.end)
+            self.builder.return_value()
         else:
-            emit_break(self.b, self.r, exit_, self.continuations.resume, self.marks)
+            emit_break(self.emit, exit_, self.continuations.resume, self.marks)
         return GeneratedCode(
-            self.b.finish(),
+            self.builder.finish(),
             self.slot,
             inputs,
-            tuple(self.r.outputs),
-            tuple(self.r.lifted),
+            tuple(self.emit.outputs),
+            tuple(self.emit.lifted),
             self._argument_locations() if only else None,
         )
 
     def _argument_locations(self) -> tuple[int, ...] | None:
         """Where the graph's arguments are found, if it has one result and that is returned."""
-        exit_, outputs = self.capture.exit, list(self.r.outputs)
+        exit_, outputs = self.capture.exit, list(self.emit.outputs)
         used = [item for item in self.capture.trace.graph.inputs if item.node.users]
         returned = (
             isinstance(exit_, ReturnExit)
@@ -130,14 +130,14 @@ class Emission:
         )
         if (
             not returned
-            or self.capture.entry != "args"
+            or self.capture.is_continuation
             or outputs != [exit_.value.node]  # type: ignore[union-attr]
             or any(item.is_mutated for item in used)
             or has_collectives(self.capture.trace.graph.nodes)
         ):
             return None
-        argument_locations = {source: -1 - index for index, source in enumerate(self.r.lifted)}
-        cells = self.b.decoded.cells
+        argument_locations = {source: -1 - index for index, source in enumerate(self.emit.lifted)}
+        cells = self.builder.decoded.cells
         return tuple(
             item.source.index
             if isinstance(item.source, SlotSource) and item.source.index not in cells
@@ -149,11 +149,11 @@ class Emission:
         """Emits the modes in effect at the end of the capture, including those still open."""
         for manager in modes.left:
             if manager.cls not in GRAD_MODES:
-                self.r.run(leave_for_real, [manager])
+                self.emit.run(leave_for_real, [manager])
         for manager in modes.open:
-            self.r.run(enter_for_real, [manager, self.r.const(manager.saved[1])])
+            self.emit.run(enter_for_real, [manager, self.emit.const(manager.saved[1])])
         if modes.lasting_grad is not None:
-            self.r.run(torch._C._set_grad_enabled, [self.r.const(modes.lasting_grad)])
+            self.emit.run(torch._C._set_grad_enabled, [self.emit.const(modes.lasting_grad)])
 
     def _graph(self) -> tuple[torch.fx.Node, ...]:
         """Emits the call of the graph, if it does anything; its results go into temporaries."""
@@ -161,7 +161,7 @@ class Emission:
         if not graph.nodes:
             return ()
         used = [item for item in graph.inputs if item.node.users]
-        b = self.b
+        b = self.builder
         failed = b.label()
         with b.protect(
             failed,
@@ -171,25 +171,23 @@ class Emission:
             # before
             # it
         ):
-            b.push_null_before_callee()
-            b.load_const(self.slot)
-            b.push_null_after_callee()
+            b.load_callee(self.slot)
             for item in used:
-                self.r.load(item.source)
+                self.emit.load(item.source)
             b.call(len(used))
-        b.unpack_into(self.r.results)
+        b.unpack_into(self.emit.results)
         after = b.label()
         b.jump(after)
-        b.mark(failed)
+        b.place_label(failed)
         only_once = any(item.is_mutated for item in used) or has_collectives(graph.nodes)
         self._rerun(self.continuations.rerun(), Rerun if only_once else Exception)
-        b.mark(after)
+        b.place_label(after)
         return tuple(item.node for item in used)
 
     def _rerun(self, maker: Any, caught: type[Exception]) -> None:
         """Emits the handler for `caught`, raised by the graph: nothing has happened yet, so the
         frame starts over in eager and raises where the user expects."""
-        b, decoded = self.b, self.capture.decoded
+        b, decoded = self.builder, self.capture.decoded
         other = b.label()
         b.push_exc_info()
         b.load_const(PASSED_ON)
@@ -200,16 +198,14 @@ class Emission:
         b.jump_if(False, other)
         b.pop_top()
         b.pop_except()
-        b.push_null_before_callee()
-        b.load_const(maker)
-        b.push_null_after_callee()
-        if self.capture.entry == "state":
+        b.load_callee(maker)
+        if self.capture.is_continuation:
             b.load_state()
         else:
             self._arguments(decoded)
         b.call(1)
         b.return_value()
-        b.mark(other)
+        b.place_label(other)
         b.swap(2)
         b.pop_except()
         b.reraise()
@@ -219,12 +215,12 @@ class Emission:
         slots = start_slots(decoded)
         for slot in slots:
             if slot in decoded.frees:
-                self.b.load_cell(slot)
+                self.builder.load_cell(slot)
             elif slot in decoded.cells:
-                self.b.load_deref(slot)
+                self.builder.load_deref(slot)
             else:
-                self.b.load_slot(slot)
-        self.b.build_tuple(len(slots))
+                self.builder.load_slot(slot)
+        self.builder.build_tuple(len(slots))
 
 
 def start_slots(decoded: DecodedCode) -> list[int]:

@@ -20,8 +20,8 @@ class Reconstructor:
     """The Emitter of values. Each object is made once and kept in a temporary, so that identities
     stay what they were."""
 
-    def __init__(self, builder: CodeBuilder, entry: str, globals_: dict[str, Any]) -> None:
-        self.builder, self.entry, self.globals = builder, entry, globals_
+    def __init__(self, builder: CodeBuilder, globals_: dict[str, Any]) -> None:
+        self.builder, self.globals = builder, globals_
         self.lifted: dict[Source, int] = {}
         self.outputs: dict[torch.fx.Node, int] = {}  # the temporaries that hold the graph's outputs
         self.results: list[int] = []  # the same, as the graph returns them
@@ -93,14 +93,12 @@ class Reconstructor:
         b = self.builder
         if (
             isinstance(source, SlotSource)
-            and self.entry == "args"
+            and not b.takes_state
             and source.index not in b.decoded.cells
         ):
             b.load_slot(source.index)  # a cell may hold something else by now
         elif (
-            isinstance(source, SequenceItem)
-            and self.entry == "state"
-            and isinstance(source.of, SlotSource)
+            isinstance(source, SequenceItem) and b.takes_state and isinstance(source.of, SlotSource)
         ):
             b.load_state()
             b.load_const(source.index)
@@ -170,9 +168,7 @@ class Reconstructor:
         arguments: Iterable[Value | Callable[[], None]],
         names: tuple[str, ...] = (),
     ) -> None:
-        self.builder.push_null_before_callee()
-        self.builder.load_const(callee)
-        self.builder.push_null_after_callee()
+        self.builder.load_callee(callee)
         listed = list(arguments)
         for argument in listed:
             if isinstance(argument, Value):

@@ -34,7 +34,7 @@ from .reconstruct import Reconstructor
 
 
 def emit_break(
-    b: CodeBuilder, r: Reconstructor, exit_: BreakExit, makers: Makers, marks: TimingMarks | None
+    emit: Reconstructor, exit_: BreakExit, makers: Makers, marks: TimingMarks | None
 ) -> None:
     """Ends the code of the outermost frame. Raises UnsupportedInstruction, Unresumable or
     CannotReconstruct where no code can be generated."""
@@ -46,7 +46,7 @@ def emit_break(
     inner = None
     for depth in range(len(frames) - 1, 0, -1):
         inner = make_stub(frames[depth], handlers[depth], waiting[:depth], inner, shared)
-    BreakEmission(b, r, frames[0], handlers[0], (), inner, shared).run()
+    BreakEmission(emit, frames[0], handlers[0], (), inner, shared).run()
 
 
 def make_stub(
@@ -60,17 +60,17 @@ def make_stub(
     inputs = StubInputs()
     slots = tuple(value if value is None else inputs.take(value) for value in frame.slots)
     stack = tuple(inputs.take(value) for value in frame.stack)
-    builder = CodeBuilder(frame.decoded, "state")
+    builder = CodeBuilder(frame.decoded, takes_state=True)
     below = inner and InnerStub(inner.stub, inputs.take(inner.state))
     stub_frame = replace(frame, slots=slots, stack=stack)
     builder.line(frame.decoded.instrs[frame.index].line)
-    r = Reconstructor(builder, "state", frame.globals)
-    BreakEmission(builder, r, stub_frame, open_, outer, below, shared).run()
+    emit = Reconstructor(builder, frame.globals)
+    BreakEmission(emit, stub_frame, open_, outer, below, shared).run()
     code = builder.finish()
     stub = FunctionType(code, frame.globals, code.co_name, None, dummy_closure(code))
     # not a frame of the user's: the hook skips it
     stub._framejit_skip = True  # type: ignore[attr-defined]
-    for between in reversed(frame.through):
+    for between in reversed(frame.passthroughs):
         stub = make_passthrough(between, stub)
     return InnerStub(stub, TupleValue(inputs.values))
 
@@ -103,7 +103,7 @@ def awaiting_frame(frame: BrokenFrame, open_: frozenset[int]) -> SuspendedFrame:
         frozenset(bound_slots(frame, frame.index)),
         True,
     )
-    return SuspendedFrame(frame.decoded, frame.globals, point, frame.through, frame.completion)
+    return SuspendedFrame(frame.decoded, frame.globals, point, frame.passthroughs, frame.completion)
 
 
 def open_handlers(exit_: BreakExit) -> list[frozenset[int]]:

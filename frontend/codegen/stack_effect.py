@@ -85,7 +85,7 @@ class GroupEffect:
     next: int  # -1: it never falls through
     jumped: tuple[str, ...]
     target: int  # -1: it never jumps
-    only_attribute: bool  # LOAD_ATTR with its NULL, which rebuilt code spells out
+    only_attribute: bool  # LOAD_ATTR with its NULL, which generated code spells out
 
 
 ENDS = frozenset({Op.RAISE, Op.RERAISE, Op.JUMP})

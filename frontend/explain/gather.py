@@ -144,7 +144,7 @@ def iteration_reports(events: Iterable[Miss]) -> tuple[IterationsReport, ...]:
     )
 
 
-# ---- captures ----
+# --- captures ---
 
 
 def capture_report(
@@ -228,7 +228,7 @@ def type_of(example: Any) -> str:
     return f"{str(example.dtype).removeprefix('torch.')}[{', '.join(map(str, example.shape))}]"
 
 
-# ---- breaks ----
+# --- breaks ---
 
 
 def break_reports(
@@ -263,7 +263,7 @@ def break_report(event: Break, count: int, probe: ProbeMeasurements | None) -> B
     )
 
 
-# ---- time ----
+# --- time ---
 
 
 def sum_seconds(several: Iterable[dict[str, float]]) -> dict[str, float]:

@@ -1,6 +1,6 @@
 """New code objects for the running version. In: method calls, one an instruction. Out: CodeType.
 
-A `CodeBuilder` makes rebuilt code for one original: its names, slots and flags, glue in between,
+A `CodeBuilder` makes generated code for one original: its names, slots and flags, glue in between,
 and copies of the original's raw instructions with their positions. Slots are given by their
 original index; `temp()` makes new ones (negative until `finish`). It knows no symbolic values.
 """
@@ -11,7 +11,7 @@ import opcode
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import CellType, CodeType
-from typing import Any, Literal
+from typing import Any
 
 from bytecode import Instr as Raw
 from bytecode import Label, TryBegin, TryEnd
@@ -37,8 +37,8 @@ VARARGS, VARKEYWORDS, GENERATORS = 0x4, 0x8, 0x2A0
 
 
 def dummy_closure(code: CodeType) -> tuple[CellType, ...] | None:
-    """Empty cells for a function of state-entered code, whose free slots are stored by its
-    prologue."""
+    """Empty cells for a function whose code takes a state tuple: its prologue stores them into
+    the free slots."""
     return tuple(CellType() for _ in code.co_freevars) or None
 
 
@@ -46,15 +46,15 @@ class CodeBuilder:
     """Assembles one code object; methods named as canonical ops emit what they mean on the running
     version.
 
-    entry="args": the original's arguments, all positional, in slots 0..nargs-1; cells are made and
-    free variables copied. entry="state": one argument (`state_slot`); all original slots are
-    unbound, and the caller stores cells into cell and free slots with `store_slot`. Original slot 0
-    stays slot 0, since super() looks there. The tuple of lifted objects is the last argument of
-    code that loads it.
+    The code takes the original's arguments, all positional, in slots 0..nargs-1; cells are made and
+    free variables copied. With takes_state, it takes one argument instead, a state tuple
+    (`state_slot`); all original slots are unbound, and the caller stores cells into cell and free
+    slots with `store_slot`. Original slot 0 stays slot 0, since super() looks there. The tuple of
+    lifted objects is the last argument of code that loads it.
     """
 
-    def __init__(self, decoded: DecodedCode, entry: Literal["args", "state"] = "args") -> None:
-        self.decoded, self.entry = decoded, entry
+    def __init__(self, decoded: DecodedCode, takes_state: bool = False) -> None:
+        self.decoded, self.takes_state = decoded, takes_state
         self.dialect = current()
         self._code = decoded.code
         # instructions, labels, and where protected stretches begin and end
@@ -70,7 +70,7 @@ class CodeBuilder:
         self._raw_positions: list[Position] | None = None
         self._start = location((self._code.co_firstlineno, None, None, None))
         self._position: InstrLocation | None = self._start
-        self.state_slot = self.temp() if entry == "state" else None
+        self.state_slot = self.temp() if takes_state else None
         self.lifted_slot: int | None = None  # once it is loaded
 
     # Prologues, which are made last.
@@ -98,7 +98,7 @@ class CodeBuilder:
             self.jump(behind)
             for slot in sorted(self.decoded.cells):
                 self.make_cell(slot)
-            self.mark(behind)
+            self.place_label(behind)
         # 2: no check for signals, which the original's handlers could not see here
         self.emit("RESUME", 2)
         arrived = zip(range(self._code.co_nlocals), (state_slot, self.lifted_slot), strict=False)
@@ -171,7 +171,7 @@ class CodeBuilder:
         """A new label, not placed yet."""
         return Label()
 
-    def mark(self, label: Label) -> None:
+    def place_label(self, label: Label) -> None:
         """Place `label` here."""
         self._raw.append(label)
 
@@ -237,7 +237,7 @@ class CodeBuilder:
         self._emit_local(self.dialect.checked_load, slot)
 
     def load_state(self) -> None:
-        """Push the state tuple that state-entered code is given."""
+        """Pushes the state tuple, in code that takes one."""
         assert self.state_slot is not None
         self.load_slot(self.state_slot)
 
@@ -329,15 +329,19 @@ class CodeBuilder:
         if not self.dialect.null_below:
             self.emit("PUSH_NULL")
 
+    def load_callee(self, function: Any) -> None:
+        """Pushes any callable, for a plain call of it."""
+        self.push_null_before_callee()
+        self.load_const(function)
+        self.push_null_after_callee()
+
     def call(self, n: int, names: Sequence[str] = ()) -> None:
         """`n` arguments in all, the last len(names) of them by keyword."""
         self.dialect.call(self, n, tuple(names))
 
     def notify(self, callee: Any) -> None:
         """Calls a constant, for what it does."""
-        self.push_null_before_callee()
-        self.load_const(callee)
-        self.push_null_after_callee()
+        self.load_callee(callee)
         self.call(0)
         self.pop_top()
 
@@ -467,7 +471,7 @@ class CodeBuilder:
             elif back or exits:
                 self._position = instr.location
                 instr.arg = self.label()
-                self.mark(instr.arg)
+                self.place_label(instr.arg)
                 for op in exits:
                     self.emit(op)
                 self.emit("JUMP_BACKWARD_NO_INTERRUPT", target)

@@ -1,6 +1,7 @@
 """Instructions of the `bytecode` library to a code object, and what the library cannot express:
 
-- Constants are distinguished by identity, not by value: rebuilt code names objects of the program.
+- Constants are distinguished by identity, not by value: generated code has objects of the program
+  among them.
 - A cell's or free variable's slot can be loaded and stored as it is (`raw_slot`): the cell, not
   what is in it.
 """

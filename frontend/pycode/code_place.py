@@ -9,7 +9,7 @@ from ...records import record
 
 @record
 class CodePlace:
-    """An instruction, or what is known of it: `number` is its index, or a number made of that."""
+    """An instruction, by its index or a number that follows from it."""
 
     code: types.CodeType
     number: int

@@ -180,8 +180,7 @@ def collection(w: PythonWriter, instr: Instr) -> None:
     w.push(ITEMS[instr.op].format(", ".join(w.pops(instr.arg))))
 
 
-# --- the stack, names and attributes
-# ----------------------------------------------------------------------------------------------
+# --- the stack, names and attributes ---
 
 
 @writes(Op.NOP, Op.MAKE_CELL)
@@ -238,8 +237,7 @@ def delete_slot(w: PythonWriter, instr: Instr) -> None:
     w.write_statement(f"del {w.slot(instr.arg)}", w.slot(instr.arg))
 
 
-# --- operators and containers
-# --------------------------------------------------------------------------------------------------
+# --- operators and containers ---
 
 
 @writes(Op.BINARY, Op.COMPARE)
@@ -288,8 +286,7 @@ def unpack_sequence(w: PythonWriter, instr: Instr) -> None:
         w.push(one)
 
 
-# --- calls, jumps and exceptions
-# --------------------------------------------------------------------------------------------------
+# --- calls, jumps and exceptions ---
 
 
 @writes(Op.CALL)
@@ -359,8 +356,7 @@ def check_exc_match(w: PythonWriter, instr: Instr) -> None:
     w.push(f"isinstance({w.stack[-1].text if w.stack else 'error'}, {classes})")
 
 
-# --- text
-# --------------------------------------------------------------------------------------------------
+# --- text ---
 
 
 def words(text: str) -> set[str]:

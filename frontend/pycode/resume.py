@@ -65,13 +65,15 @@ class SuspendedFrame:
     decoded: DecodedCode
     globals: dict[str, Any]
     point: ResumePoint
-    through: tuple[PassthroughFrame, ...] = ()
+    passthroughs: tuple[PassthroughFrame, ...] = ()
     completion: CallCompletion = AS_IS
 
     @property
     def key(self) -> tuple[Any, ...]:
-        through = tuple((id(between.function), between.n) for between in self.through)
-        return id(self.decoded.code), id(self.globals), self.point, through, self.completion
+        passthroughs = tuple(
+            (id(between.function), between.call_index) for between in self.passthroughs
+        )
+        return id(self.decoded.code), id(self.globals), self.point, passthroughs, self.completion
 
 
 def make_resume_function(
@@ -88,7 +90,7 @@ def make_resume_function(
         function = FunctionType(code, frame.globals, code.co_name, None, dummy_closure(code))
         # it is no frame of the user's to compile
         function._framejit_skip = True  # type: ignore[attr-defined]
-        for between in reversed(frame.through):
+        for between in reversed(frame.passthroughs):
             function = make_passthrough(between, function)
     assert function is not None
     return function

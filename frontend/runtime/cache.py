@@ -122,36 +122,24 @@ class Cache:
         self, site: Site, function: types.FunctionType, slots: tuple[Any, ...]
     ) -> Entry | None:
         """Compiles for a call that no entry serves; None runs it in eager."""
-        if (
-            any(slot is UNBOUND for slot in slots)
-            or sys.gettrace() is not None
-            or sys.getprofile() is not None
-        ):
+        if is_traced() or any(slot is UNBOUND for slot in slots):
             return None
         unit: CompileUnit = site.data
-        reason = why_never_compiled(unit.decoded.code) if site is self.root else ""
-        if reason:
-            raise GraphBreakError(GraphBreak("generator", reason), unit.where)
-        if site is not self.root and not unit.may_capture():
-            if not unit.frames:
-                return None
-            if unit.idle.reports_now():
-                self.send(Skipped(unit.name, unit.where, NO_WORK))
-            return Entry(once=True)
-        watcher = operation_watcher()
-        if watcher is not None:
-            self._report_watcher(watcher, unit)
-            return Entry(None, None, None, not watcher.below, None)
-        if stays_in_python(unit.decoded.code):
-            return Entry(None, None, unit.decoded.code, False, None)  # itself, with the hook off
-        if self.probe is None and self.policy.must_wait(site, unit, self.calls):
-            return Entry(once=True)
+        if site is self.root:
+            refuse_generator(unit)
+        elif not unit.may_capture():
+            return self._leave_idle(unit)
+        left = self._entry_left_to_python(unit)
+        if left is not None:
+            return left
+        call = UnservedCall(site, function, slots, self.calls)
+        if self.probe is None and self.policy.must_wait(call):
+            return eager_once()
         if not self.lock.acquire(site):
-            # in eager with the hook off: what this call calls is part of what is being compiled
-            return Entry(once=True)
+            return eager_once()  # what this call calls is part of what is being compiled
         try:
             with nullcontext() if self.probe is None else self.probe.pause_clock():
-                return self._serve(UnservedCall(site, function, slots), self.probe)
+                return self._serve(call, self.probe)
         except RecursionError:
             raise
         except BaseException as error:
@@ -162,6 +150,24 @@ class Cache:
         finally:
             self.lock.release(site)
 
+    def _leave_idle(self, unit: CompileUnit) -> Entry | None:
+        """Leaves a call to Python whose unit had no tensor work so far: a whole frame as it is, the
+        code after a break with everything that it calls."""
+        if not unit.frames:
+            return None
+        if unit.idle.reports_now():
+            self.send(Skipped(unit.name, unit.where, NO_WORK))
+        return eager_once()
+
+    def _entry_left_to_python(self, unit: CompileUnit) -> Entry | None:
+        """An entry that runs the original code, where nothing may be captured; None elsewhere."""
+        watcher = operation_watcher()
+        if watcher is not None:
+            self._report_watcher(watcher, unit)
+            return Entry(needs_hook=not watcher.below)
+        code = unit.decoded.code
+        return Entry(code=code) if stays_in_python(code) else None  # the hook is off in it
+
     def _report_watcher(self, watcher: OperationWatcher, unit: CompileUnit) -> None:
         """Reports a watcher once for each code object."""
         if (unit.decoded.code, watcher) not in self._watchers:
@@ -170,7 +176,7 @@ class Cache:
 
     def _serve(self, call: UnservedCall, probe: Probe | None) -> Entry | None:
         """An entry for a call that none serves, in the site's list; None runs it in eager."""
-        site, unit, policy, calls = call.site, call.unit, self.policy, self.calls
+        site, unit, policy = call.site, call.unit, self.policy
         observer = Observer(
             unit.name, unit.start, weak_method(self, "send"), probe, bool(unit.frames)
         )
@@ -182,10 +188,10 @@ class Cache:
             entry = self._find_stored(call)
             if entry is not None:
                 return entry
-            misses = policy.report_misses(site, unit, call.frame, calls)
-            decision = policy.decide(site, unit, misses, call.frame, calls)
+            misses = policy.report_misses(call)
+            decision = policy.decide(call, misses)
             if decision is RecompileDecision.LATER:
-                return Entry(once=True)
+                return eager_once()
             if decision is not RecompileDecision.COMPILE:
                 return None
         if not self._can_load_compiler(unit, observer):
@@ -199,10 +205,10 @@ class Cache:
             if self.store is not None and postponed.guard is not None:
                 program = GuardProgram.build([postponed.guard])
                 self.store.save(call, EntryParts(program, None, False, once=True), [skipped])
-            return Entry(once=True)
+            return eager_once()
         finally:
             observer.send_times()
-            policy.account.charge(misses.entries, calls, time.monotonic() - started)
+            policy.account.charge(misses.entries, call.calls, time.monotonic() - started)
             policy.warn_of_compiling(self.handle.function.__qualname__, self.balance)
         if entry is not None:
             site.add(entry)  # before another thread may look whether there is one
@@ -267,7 +273,7 @@ class Cache:
             return False
 
     def _skip_deep_call(self, unit: CompileUnit) -> None:
-        reason = "this call lies too deep in Python's stack to be compiled"
+        reason = "this call is too deep in Python's stack to be compiled"
         self.send(Skipped(unit.name, unit.where, reason))
 
     def _run_compilation(self, call: UnservedCall, observer: Observer) -> Entry:
@@ -402,6 +408,24 @@ class Cache:
         self.root.skip = stays_uncompiled(self.handle.function, self.options)
         self.policy.reset()
         self._start_comparison()
+
+
+def eager_once() -> Entry:
+    """An entry for one call: it runs in eager with everything that it calls."""
+    return Entry(once=True)
+
+
+def is_traced() -> bool:
+    """Whether a debugger, a profiler or coverage watches this thread."""
+    return sys.gettrace() is not None or sys.getprofile() is not None
+
+
+def refuse_generator(unit: CompileUnit) -> None:
+    """Raises GraphBreakError for the code of a generator or coroutine, which `fullgraph` does not
+    leave to Python (see stays_uncompiled)."""
+    reason = why_never_compiled(unit.decoded.code)
+    if reason:
+        raise GraphBreakError(GraphBreak("generator", reason), unit.where)
 
 
 def check_guards_hold(entry: Entry, call: UnservedCall) -> None:

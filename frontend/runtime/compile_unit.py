@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import TYPE_CHECKING
 
 from ...errors import GraphBreak
 from ...records import record
@@ -11,24 +10,22 @@ from ...tier import Tier
 from ..pycode.instr import DecodedCode
 from ..pycode.resume import SuspendedFrame
 from ..tracing.sizes.variation import Variation
+from ..tracing.uncaptured_code import UncapturedCode
 from .idle_frame import IDLE_ENDS, IdleFrame
 from .unrolled_iterations import UnrolledIterations
-
-if TYPE_CHECKING:
-    from ..tracing.interpreter.work_budget import Loops
 
 
 @record
 class CompileUnit:
     """What a site compiles: a whole code object, or the code after a break. name: of the function,
-    in messages. frames: those suspended at the break, outermost first. loops: the handle's loops
-    that run in Python. forbidden: with fullgraph, the break before this unit, which was made for an
-    exception about to leave the frame."""
+    in messages. frames: those suspended at the break, outermost first. uncaptured: what the
+    handle leaves to Python. forbidden: with fullgraph, the break before this unit, which was made
+    for an exception about to leave the frame."""
 
     name: str
     decoded: DecodedCode
     frames: tuple[SuspendedFrame, ...]
-    loops: Loops
+    uncaptured: UncapturedCode
     variation: Variation = field(default_factory=Variation)
     # of the loops around it
     iterations: UnrolledIterations = field(default_factory=UnrolledIterations)
@@ -45,8 +42,8 @@ class CompileUnit:
     @property
     def in_python_loop(self) -> bool:
         """Whether it is in a loop that Python runs, as it is too long or its length varies."""
-        return bool(self.loops) and any(
-            (id(frame.decoded.code), index) in self.loops
+        return self.uncaptured.has_loops and any(
+            self.uncaptured.has_loop(frame.decoded.code, index)
             for frame, loop in zip(self.frames, self.iterations.loops, strict=True)
             for index in loop
         )

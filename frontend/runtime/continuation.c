@@ -86,7 +86,7 @@ PyTypeObject Continuation_Type = {
  * it, so that objects which that code deletes are freed then; without the hook, when the code has
  * returned. */
 static PyObject *
-run_piece(PyThreadState *tstate, Handle *handle, Site *site, PyObject *state, int eager)
+run_continuation(PyThreadState *tstate, Handle *handle, Site *site, PyObject *state, int eager)
 {
     PyObject *buffer[] = {NULL, state};
     PyObject *lifted = NULL, *result, *function = site->function;
@@ -126,7 +126,7 @@ run_continuations(PyThreadState *tstate, Handle *handle, PyObject *result)
         PyObject *state = Py_NewRef(next->state);
         int eager = next->eager;
         Py_DECREF(next);
-        result = run_piece(tstate, handle, site, state, eager);
+        result = run_continuation(tstate, handle, site, state, eager);
         Py_DECREF(site);
     }
     Py_DECREF(handle);
@@ -194,8 +194,9 @@ static PyMemberDef maker_members[] = {
 /* No tp_clear: its only edge leads to a Site, which has one. */
 PyTypeObject ContinuationMaker_Type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "framejit.frontend.runtime._hook.ContinuationMaker",
-    .tp_doc = "ContinuationMaker(site, eager=False)\n--\n\nWhat rebuilt code calls with the state "
-              "to make a Continuation.",
+    .tp_doc =
+        "ContinuationMaker(site, eager=False)\n--\n\nWhat generated code calls with the state "
+        "to make a Continuation.",
     .tp_basicsize = sizeof(ContinuationMaker),
     .tp_vectorcall_offset = offsetof(ContinuationMaker, vectorcall),
     .tp_call = PyVectorcall_Call,

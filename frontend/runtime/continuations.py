@@ -29,7 +29,7 @@ def make_continuations(
         return ContinuationMaker(after)
 
     def rerun() -> ContinuationMaker:
-        if capture.entry == "state":
+        if capture.is_continuation:
             return ContinuationMaker(site, True)
         return ContinuationMaker(sites.site_after_break((start_of(decoded, function),)), True)
 

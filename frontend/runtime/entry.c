@@ -49,24 +49,24 @@ entry_fits_frame(Entry *entry, PyFunctionObject *function, Py_ssize_t nslots)
 
 /* `code` with every argument slot positional, as that is how slots are handed over. */
 static PyCodeObject *
-flatten(PyCodeObject *code)
+make_positional(PyCodeObject *code)
 {
     if (argument_slots(code) == code->co_argcount) {
         return (PyCodeObject *)Py_NewRef(code);
     }
-    PyObject *flat = NULL;
+    PyObject *made = NULL;
     PyObject *replace = PyObject_GetAttrString((PyObject *)code, "replace");
     PyObject *none = PyTuple_New(0);
     PyObject *changes = Py_BuildValue("{sisisisi}", "co_argcount", argument_slots(code),
                                       "co_posonlyargcount", 0, "co_kwonlyargcount", 0, "co_flags",
                                       code->co_flags & ~(CO_VARARGS | CO_VARKEYWORDS));
     if (replace != NULL && none != NULL && changes != NULL) {
-        flat = PyObject_Call(replace, none, changes);
+        made = PyObject_Call(replace, none, changes);
     }
     Py_XDECREF(replace);
     Py_XDECREF(none);
     Py_XDECREF(changes);
-    return (PyCodeObject *)flat;
+    return (PyCodeObject *)made;
 }
 
 /* A function of the entry's code with the closure, globals and builtins of `like`. */
@@ -82,14 +82,14 @@ make_function(Entry *entry, PyObject *like)
     PyFunctionObject *model = (PyFunctionObject *)like;
     if (!entry_fits_frame(entry, model, argument_slots(entry->code))) {
         PyErr_SetString(PyExc_SystemError,
-                        "framejit: rebuilt code has other free variables than its function");
+                        "framejit: generated code has other free variables than its function");
         return NULL;
     }
-    if (entry->flat == NULL && (entry->flat = flatten(entry->code)) == NULL) {
+    if (entry->positional == NULL && (entry->positional = make_positional(entry->code)) == NULL) {
         return NULL;
     }
     PyFunctionObject *made =
-        (PyFunctionObject *)PyFunction_New((PyObject *)entry->flat, model->func_globals);
+        (PyFunctionObject *)PyFunction_New((PyObject *)entry->positional, model->func_globals);
     if (made == NULL) {
         return NULL;
     }
@@ -154,17 +154,19 @@ static PyObject *
 call_graph(PyThreadState *tstate, Entry *entry, PyObject *const *slots, PyObject *lifted)
 {
     PyObject *few[FEW + 1];
-    PyObject **arguments = entry->nplaces <= FEW ? few : PyMem_New(PyObject *, entry->nplaces + 1);
+    PyObject **arguments =
+        entry->nlocations <= FEW ? few : PyMem_New(PyObject *, entry->nlocations + 1);
     if (arguments == NULL) {
         return NULL;
     }
     arguments[0] = NULL;
-    for (Py_ssize_t i = 0; i < entry->nplaces; i++) {
-        int place = entry->places[i];
-        arguments[i + 1] = place >= 0 ? slots[place] : PyTuple_GET_ITEM(lifted, -1 - place);
+    for (Py_ssize_t i = 0; i < entry->nlocations; i++) {
+        int location = entry->argument_locations[i];
+        arguments[i + 1] =
+            location >= 0 ? slots[location] : PyTuple_GET_ITEM(lifted, -1 - location);
     }
     PyObject *graph = Py_NewRef(entry->graph);
-    size_t nargsf = entry->nplaces | PY_VECTORCALL_ARGUMENTS_OFFSET;
+    size_t nargsf = entry->nlocations | PY_VECTORCALL_ARGUMENTS_OFFSET;
     PyObject *result = only_result(call_in_mode(tstate, NULL, graph, arguments + 1, nargsf, NULL));
     Py_DECREF(graph);
     if (arguments != few) {
@@ -241,31 +243,31 @@ check_program(PyObject *program)
     return 1;
 }
 
-/* How the graph is called: (graph, places, passed_on). */
+/* How the graph is called: (graph, argument_locations, passed_on). */
 static int
 set_direct(Entry *self, PyObject *direct)
 {
-    PyObject *graph, *places, *passed_on;
+    PyObject *graph, *locations, *passed_on;
     if (!PyTuple_Check(direct)) {
         PyErr_SetString(PyExc_TypeError, "direct must be a tuple or None");
         return -1;
     }
-    if (!PyArg_ParseTuple(direct, "OO!O!:direct", &graph, &PyTuple_Type, &places, &PyTuple_Type,
+    if (!PyArg_ParseTuple(direct, "OO!O!:direct", &graph, &PyTuple_Type, &locations, &PyTuple_Type,
                           &passed_on)) {
         return -1;
     }
-    Py_ssize_t count = PyTuple_GET_SIZE(places);
-    if ((self->places = PyMem_New(int, count + 1)) == NULL) {
+    Py_ssize_t count = PyTuple_GET_SIZE(locations);
+    if ((self->argument_locations = PyMem_New(int, count + 1)) == NULL) {
         PyErr_NoMemory();
         return -1;
     }
     for (Py_ssize_t i = 0; i < count; i++) {
-        self->places[i] = (int)PyLong_AsLong(PyTuple_GET_ITEM(places, i));
+        self->argument_locations[i] = (int)PyLong_AsLong(PyTuple_GET_ITEM(locations, i));
         if (PyErr_Occurred()) {
             return -1;
         }
     }
-    self->nplaces = count;
+    self->nlocations = count;
     self->passed_on = Py_NewRef(passed_on);
     self->graph = Py_NewRef(graph);
     return 0;
@@ -311,7 +313,7 @@ entry_traverse(Entry *self, visitproc visit, void *arg)
     Py_VISIT(self->program);
     Py_VISIT(self->function);
     Py_VISIT(self->code);
-    Py_VISIT(self->flat);
+    Py_VISIT(self->positional);
     Py_VISIT(self->data);
     Py_VISIT(self->graph);
     Py_VISIT(self->passed_on);
@@ -325,7 +327,7 @@ entry_clear(Entry *self)
      * own. */
     Py_CLEAR(self->function);
     Py_CLEAR(self->code);
-    Py_CLEAR(self->flat);
+    Py_CLEAR(self->positional);
     Py_CLEAR(self->data);
     Py_CLEAR(self->graph);
     Py_CLEAR(self->passed_on);
@@ -338,7 +340,7 @@ entry_dealloc(Entry *self)
     PyObject_GC_UnTrack(self);
     entry_clear(self);
     Py_CLEAR(self->program);
-    PyMem_Free(self->places);
+    PyMem_Free(self->argument_locations);
     Py_TYPE(self)->tp_free(self);
 }
 
@@ -347,7 +349,7 @@ static PyMemberDef entry_members[] = {
      "the guard program, or None: always hits"},
     {"function", T_OBJECT, offsetof(Entry, function), READONLY,
      "takes the slots, and the lifted tuple, by position"},
-    {"code", T_OBJECT, offsetof(Entry, code), READONLY, "the rebuilt code object"},
+    {"code", T_OBJECT, offsetof(Entry, code), READONLY, "the generated code object"},
     {"graph", T_OBJECT, offsetof(Entry, graph), READONLY,
      "what is called instead of the code, where that only calls a graph"},
     {"needs_hook", T_BOOL, offsetof(Entry, needs_hook), READONLY,

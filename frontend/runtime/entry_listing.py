@@ -90,7 +90,7 @@ def code_text(site: Site, entry: Entry) -> str:
 
 
 def constant_name(constant: Any) -> str:
-    """How constants of rebuilt code are written."""
+    """How constants of generated code are written."""
     if isinstance(constant, ContinuationMaker):
         return "in_eager" if constant.eager else "rest"
     if isinstance(constant, Quiet) or type(constant).__module__.startswith("framejit.backends"):

@@ -39,7 +39,7 @@ class EntryParts:
             made,
             self.code,
             self.needs_hook,
-            self.program,
-            self.direct,
-            self.once,
+            data=self.program,
+            direct=self.direct,
+            once=self.once,
         )

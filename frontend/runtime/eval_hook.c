@@ -8,7 +8,7 @@
 static PyObject *
 evaluate_below(PyThreadState *tstate, Frame *frame, int throwflag)
 {
-    Mode *mode = &thread_mode;
+    ThreadMode *mode = &thread_mode;
     _PyFrameEvalFunction below = installation.below;
     if (below == NULL || mode->delegating == frame) {
         /* The second: whoever came over us took us for the evaluator under it. */
@@ -29,30 +29,30 @@ evaluate(PyThreadState *tstate, Frame *frame, int throwflag)
          * undo what the resuming did, so it is not for us to refuse. */
         return evaluate_below(tstate, frame, throwflag);
     }
-    Native native;
-    if (native_enter(tstate, &native) < 0) {
+    StackUse stack;
+    if (stack_enter(tstate, &stack) < 0) {
         frame_dispose(tstate, frame);
         return NULL;
     }
-    Mode *mode = &thread_mode;
+    ThreadMode *mode = &thread_mode;
     Handle *outer = mode->current;
-    if (native.low) {
+    if (stack.low) {
         /* Deep: without a hook the evaluator inlines the calls below and needs no more C stack for
          * them. */
         mode_set_current(mode, NULL);
     }
     PyObject *result = evaluate_below(tstate, frame, throwflag);
-    if (native.low) {
+    if (stack.low) {
         mode_set_current(mode, outer);
     }
-    native_leave(tstate, &native);
+    stack_leave(tstate, &stack);
     return result;
 }
 
 /* ---- which frames ---- */
 
 static int
-is_candidate(Mode *mode, Frame *frame, int throwflag)
+is_candidate(ThreadMode *mode, Frame *frame, int throwflag)
 {
     const int not_plain = CO_GENERATOR | CO_COROUTINE | CO_ASYNC_GENERATOR | CO_ITERABLE_COROUTINE;
     const int plain = CO_OPTIMIZED | CO_NEWLOCALS; /* not a module's or a class's body */
@@ -60,8 +60,8 @@ is_candidate(Mode *mode, Frame *frame, int throwflag)
         return 0;
     }
     PyCodeObject *code = frame_code(frame);
-    if (code == mode->pass) {
-        mode->pass = NULL;
+    if (code == mode->pass_once) {
+        mode->pass_once = NULL;
         if (mode->release != NULL) {
             Py_CLEAR(*mode->release); /* the frame has its own reference now */
         }
@@ -141,7 +141,7 @@ static PyObject *
 run_in_place_of(PyThreadState *tstate, Handle *handle, Frame *frame, Entry *entry,
                 Py_ssize_t nslots, PyObject *lifted)
 {
-    Mode *mode = &thread_mode;
+    ThreadMode *mode = &thread_mode;
     PyFunctionObject *function = frame_function(frame);
     PyObject *result;
     if (entry_fits_frame(entry, function, nslots + (lifted != NULL)) &&
@@ -200,7 +200,7 @@ dispatch_frame(PyThreadState *tstate, Handle *handle, Frame *frame, Site *site)
 PyObject *
 eval_hook(PyThreadState *tstate, Frame *frame, int throwflag)
 {
-    Mode *mode = &thread_mode;
+    ThreadMode *mode = &thread_mode;
     Handle *handle = mode->current;
     if (handle == NULL || mode->quiet) {
         if (installation.threads_on == 0) {

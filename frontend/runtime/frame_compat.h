@@ -260,7 +260,7 @@ code_watched(PyThreadState *tstate, PyCodeObject *code)
  * setter do (3.13's also counts the event for its statistics), without three calls each time the
  * hook goes on or off. */
 static inline _PyFrameEvalFunction *
-evaluator_place(PyInterpreterState *interp)
+evaluator_slot(PyInterpreterState *interp)
 {
     return &interp->eval_frame;
 }

@@ -9,7 +9,6 @@ typedef struct {
     PyObject_HEAD
     vectorcallfunc vectorcall;
     PyObject *wrapped;
-    PyObject *rng;
 } Quiet;
 
 static PyObject *
@@ -21,9 +20,9 @@ quiet_vectorcall(Quiet *self, PyObject *const *args, size_t nargsf, PyObject *kw
 static PyObject *
 quiet_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
-    static char *names[] = {"callable", "rng", NULL};
-    PyObject *callable, *rng = Py_None;
-    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O|O:Quiet", names, &callable, &rng)) {
+    static char *names[] = {"callable", NULL};
+    PyObject *callable;
+    if (!PyArg_ParseTupleAndKeywords(args, kwargs, "O:Quiet", names, &callable)) {
         return NULL;
     }
     if (!PyCallable_Check(callable)) {
@@ -34,7 +33,6 @@ quiet_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
     if (self != NULL) {
         self->vectorcall = (vectorcallfunc)quiet_vectorcall;
         self->wrapped = Py_NewRef(callable);
-        self->rng = Py_NewRef(rng);
     }
     return (PyObject *)self;
 }
@@ -43,7 +41,6 @@ static int
 quiet_traverse(Quiet *self, visitproc visit, void *arg)
 {
     Py_VISIT(self->wrapped);
-    Py_VISIT(self->rng);
     return 0;
 }
 
@@ -54,7 +51,6 @@ quiet_clear(Quiet *self)
      */
     Py_INCREF(Py_None);
     Py_SETREF(self->wrapped, Py_None);
-    Py_CLEAR(self->rng);
     return 0;
 }
 
@@ -63,19 +59,17 @@ quiet_dealloc(Quiet *self)
 {
     PyObject_GC_UnTrack(self);
     Py_CLEAR(self->wrapped);
-    Py_CLEAR(self->rng);
     Py_TYPE(self)->tp_free(self);
 }
 
 static PyMemberDef quiet_members[] = {
     {"wrapped", T_OBJECT, offsetof(Quiet, wrapped), READONLY, "the graph's callable"},
-    {"rng", T_OBJECT, offsetof(Quiet, rng), 0, "kept for Python"},
     {NULL},
 };
 
 PyTypeObject Quiet_Type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "framejit.frontend.runtime._hook.Quiet",
-    .tp_doc = "Quiet(callable, rng=None)\n--\n\nCalls `callable` with this thread quiet.",
+    .tp_doc = "Quiet(callable)\n--\n\nCalls `callable` with this thread quiet.",
     .tp_basicsize = sizeof(Quiet),
     .tp_vectorcall_offset = offsetof(Quiet, vectorcall),
     .tp_call = PyVectorcall_Call,
@@ -149,7 +143,7 @@ disable_call(PyObject *Py_UNUSED(module), PyObject *args)
                           &PyDict_Type, &keywords)) {
         return NULL;
     }
-    Mode *mode = &thread_mode;
+    ThreadMode *mode = &thread_mode;
     Handle *outer = mode->current;
     mode_set_current(mode, NULL);
     PyObject *result = PyObject_Call(function, positional, keywords);
@@ -160,7 +154,7 @@ disable_call(PyObject *Py_UNUSED(module), PyObject *args)
 static PyObject *
 installed(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
 {
-    return PyBool_FromLong(*installation.place == eval_hook);
+    return PyBool_FromLong(*installation.slot == eval_hook);
 }
 
 static PyObject *

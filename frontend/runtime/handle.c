@@ -187,7 +187,7 @@ run_slots(Handle *self, PyObject *const *slots, size_t nslotsf, const Call *call
     }
     else {
         result = entry_call(call->tstate, entry, self, function, slots, nslotsf, lifted);
-        result = finish_pieces(call->tstate, self, result);
+        result = finish_continuations(call->tstate, self, result);
     }
     Py_DECREF(entry);
     return result;
@@ -295,7 +295,7 @@ handle_call(Handle *self, PyObject *const *args, size_t nargsf, PyObject *kwname
     if (steps_aside(call.tstate, self)) {
         return call_vector((PyObject *)self->function, args, nargsf, kwnames);
     }
-    return is_foreign(*installation.place) ? run_beside_another(self, &call) : run(self, &call);
+    return is_foreign(*installation.slot) ? run_beside_another(self, &call) : run(self, &call);
 }
 
 /* ---- the type ---- */

@@ -23,26 +23,27 @@ typedef struct Link Link;
 
 typedef struct {
     PyObject_HEAD
-    PyObject *program;  /* of the guard capsule's program_type, or NULL: always hits */
-    PyObject *function; /* takes the slots (and the lifted tuple) by position, or NULL */
-    PyCodeObject *code; /* the same for a frame's own closure, or NULL */
-    PyCodeObject *flat; /* `code` with positional arguments only, made when first needed */
+    PyObject *program;        /* of the guard capsule's program_type, or NULL: always hits */
+    PyObject *function;       /* takes the slots (and the lifted tuple) by position, or NULL */
+    PyCodeObject *code;       /* the same for a frame's own closure, or NULL */
+    PyCodeObject *positional; /* `code` with positional arguments only, made when first needed */
     PyObject *data;
     PyObject
         *graph; /* where the code does nothing but call a graph of one result: that, else NULL */
-    PyObject *passed_on; /* exceptions of the graph that leave; for others the code is run, which
-                            knows what to do */
-    int *places; /* the graph's arguments: slots, or from -1 downwards items of the lifted tuple */
-    Py_ssize_t nplaces;
+    PyObject *passed_on; /* exceptions of the graph that leave; after others the code is run, which
+                            handles them */
+    int *argument_locations; /* of the graph: slots, or from -1 downwards items of the lifted tuple
+                              */
+    Py_ssize_t nlocations;
     unsigned long long hits;
     char needs_hook, once;
 } Entry;
 
-/* An entry in its site's list, and the one that was hit after it the last time: NULL for itself.
- * That one is borrowed, as it is in the list too. */
+/* An item of a site's list: an entry, and the one that was hit after it the last time, borrowed, as
+ * it is in the list too. NULL: the entry itself was hit again. */
 typedef struct {
     Entry *entry, *next;
-} Place;
+} ListedEntry;
 
 typedef struct {
     PyObject_HEAD
@@ -51,7 +52,7 @@ typedef struct {
     PyObject *data;
     PyObject *dict;
     PyObject *weakrefs;
-    Place *entries; /* most recently hit first */
+    ListedEntry *entries; /* most recently hit first */
     Py_ssize_t count, capacity;
     Py_ssize_t nslots;
     unsigned long long misses, rejected, passed;
@@ -106,19 +107,19 @@ typedef struct {
     Handle *current; /* borrowed: its call is below us on the C stack */
     int quiet;       /* depth of graphs, compiles and callbacks */
     Stance stance;   /* STANCE_INHERITED: the process's */
-    PyCodeObject
-        *pass; /* the next frame of this code is one we start ourselves: let it through once */
-    PyObject **release, **release_lifted; /* ... and then these references of the caller's are not
-                                             needed any more */
+    /* Code that we are about to start: its next frame is let through, once. Then two references of
+     * the caller's are not needed any more. */
+    PyCodeObject *pass_once;
+    PyObject **release, **release_lifted;
     Frame *delegating; /* handed to the evaluator under ours, which may hand it back */
     /* Below `low`, C levels get scarce and frames run with the hook off; under `end` there is
      * nothing left. */
     uintptr_t stack_low, stack_end;
-} Mode;
+} ThreadMode;
 
 /* Initial-exec: a load off the thread pointer instead of a call, which would cost as much as a
  * guard. */
-extern LOCAL _Thread_local Mode thread_mode __attribute__((tls_model("initial-exec")));
+extern LOCAL _Thread_local ThreadMode thread_mode __attribute__((tls_model("initial-exec")));
 
 static inline Stance
 stance_now(void)
@@ -132,10 +133,10 @@ LOCAL PyObject *eval_hook(PyThreadState *tstate, Frame *frame, int throwflag);
 
 /* The process's side of it, under the GIL. */
 typedef struct {
-    _PyFrameEvalFunction *place;
+    _PyFrameEvalFunction *slot; /* where the interpreter has its frame evaluator */
     _PyFrameEvalFunction below; /* the evaluator before ours; NULL: the default */
     int threads_on;
-    int installed; /* ours is at the place, or under an evaluator that came over it */
+    int installed; /* ours is in the slot, or under an evaluator that came over it */
 } Installation;
 
 extern LOCAL Installation installation;
@@ -153,7 +154,7 @@ is_foreign(_PyFrameEvalFunction evaluator)
 static inline void
 hook_uninstall(void)
 {
-    *installation.place = installation.below;
+    *installation.slot = installation.below;
     installation.installed = 0;
 }
 
@@ -164,7 +165,7 @@ static inline void
 hook_count(int change)
 {
     installation.threads_on += change;
-    _PyFrameEvalFunction top = *installation.place;
+    _PyFrameEvalFunction top = *installation.slot;
     if (top == eval_hook) {
         if (installation.threads_on == 0) {
             hook_uninstall();
@@ -180,12 +181,12 @@ hook_count(int change)
     if (installation.threads_on > 0 && !installation.installed) {
         installation.below = top;
         installation.installed = 1;
-        *installation.place = eval_hook;
+        *installation.slot = eval_hook;
     }
 }
 
 static inline void
-mode_set_current(Mode *mode, Handle *handle)
+mode_set_current(ThreadMode *mode, Handle *handle)
 {
     int change = (handle != NULL) - (mode->current != NULL);
     mode->current = handle;
@@ -195,7 +196,7 @@ mode_set_current(Mode *mode, Handle *handle)
 }
 
 static inline void
-mode_enter_quiet(Mode *mode)
+mode_enter_quiet(ThreadMode *mode)
 {
     if (mode->quiet++ == 0 && mode->current != NULL) {
         hook_count(-1);
@@ -203,39 +204,39 @@ mode_enter_quiet(Mode *mode)
 }
 
 static inline void
-mode_leave_quiet(Mode *mode)
+mode_leave_quiet(ThreadMode *mode)
 {
     if (--mode->quiet == 0 && mode->current != NULL) {
         hook_count(+1);
     }
 }
 
-/* What entering the evaluator from C did to the budget of C levels, and whether the stack runs low.
- */
+/* What entering the evaluator from C takes of the budget of C levels, and whether the stack runs
+ * low. */
 typedef struct {
     int levels;
     int low;
-} Native;
+} StackUse;
 
-LOCAL int native_enter_low(PyThreadState *tstate, Native *native, uintptr_t here);
+LOCAL int stack_enter_low(PyThreadState *tstate, StackUse *use, uintptr_t here);
 
 /* -1, with RecursionError, when there is no stack for it. */
 static inline int
-native_enter(PyThreadState *tstate, Native *native)
+stack_enter(PyThreadState *tstate, StackUse *use)
 {
     uintptr_t here = (uintptr_t)__builtin_frame_address(0);
-    *native = (Native){EVALUATOR_C_LEVELS, 0};
-    if (here <= thread_mode.stack_low && native_enter_low(tstate, native, here) < 0) {
+    *use = (StackUse){EVALUATOR_C_LEVELS, 0};
+    if (here <= thread_mode.stack_low && stack_enter_low(tstate, use, here) < 0) {
         return -1;
     }
-    c_levels_add(tstate, native->levels);
+    c_levels_add(tstate, use->levels);
     return 0;
 }
 
 static inline void
-native_leave(PyThreadState *tstate, const Native *native)
+stack_leave(PyThreadState *tstate, const StackUse *use)
 {
-    c_levels_add(tstate, -native->levels);
+    c_levels_add(tstate, -use->levels);
 }
 
 static inline PyObject *
@@ -256,14 +257,14 @@ static inline PyObject *
 call_in_mode(PyThreadState *tstate, Handle *handle, PyObject *function, PyObject *const *args,
              size_t nargsf, PyObject *kwnames)
 {
-    Native native;
-    if (native_enter(tstate, &native) < 0) {
+    StackUse stack;
+    if (stack_enter(tstate, &stack) < 0) {
         return NULL;
     }
     PyObject *result = handle == NULL && thread_mode.current == NULL
                            ? call_vector(function, args, nargsf, kwnames)
                            : call_switching(handle, function, args, nargsf, kwnames);
-    native_leave(tstate, &native);
+    stack_leave(tstate, &stack);
     return result;
 }
 
@@ -321,7 +322,7 @@ LOCAL int module_call_init(void);
 LOCAL PyObject *run_continuations(PyThreadState *tstate, Handle *handle, PyObject *result);
 
 static inline PyObject *
-finish_pieces(PyThreadState *tstate, Handle *handle, PyObject *result)
+finish_continuations(PyThreadState *tstate, Handle *handle, PyObject *result)
 {
     if (result != NULL && Py_IS_TYPE(result, &Continuation_Type)) {
         return run_continuations(tstate, handle, result);

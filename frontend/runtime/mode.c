@@ -6,7 +6,7 @@
 #include <pthread.h>
 
 /* Until it is measured everything counts as low, so that the first use measures. */
-_Thread_local Mode thread_mode = {.stack_low = UINTPTR_MAX, .stack_end = UINTPTR_MAX};
+_Thread_local ThreadMode thread_mode = {.stack_low = UINTPTR_MAX, .stack_end = UINTPTR_MAX};
 Stance process_stance = STANCE_DEFAULT;
 
 Installation installation;
@@ -26,14 +26,14 @@ after_fork(void)
 void
 mode_init(void)
 {
-    if (installation.place == NULL) {
-        installation.place = evaluator_place(PyInterpreterState_Main());
+    if (installation.slot == NULL) {
+        installation.slot = evaluator_slot(PyInterpreterState_Main());
         pthread_atfork(NULL, NULL, after_fork);
     }
 }
 
 static void
-measure_stack(Mode *mode)
+measure_stack(ThreadMode *mode)
 {
     pthread_attr_t attributes;
     void *end = NULL;
@@ -55,9 +55,9 @@ measure_stack(Mode *mode)
 enum { BYTES_PER_C_LEVEL = 800 };
 
 int
-native_enter_low(PyThreadState *tstate, Native *native, uintptr_t here)
+stack_enter_low(PyThreadState *tstate, StackUse *use, uintptr_t here)
 {
-    Mode *mode = &thread_mode;
+    ThreadMode *mode = &thread_mode;
     if (mode->stack_end == UINTPTR_MAX) {
         measure_stack(mode);
         if (here > mode->stack_low) {
@@ -70,7 +70,7 @@ native_enter_low(PyThreadState *tstate, Native *native, uintptr_t here)
     }
     uintptr_t affordable = (here - mode->stack_end) / BYTES_PER_C_LEVEL;
     int left = c_levels_left(tstate);
-    *native = (Native){left > 0 && affordable < (uintptr_t)left ? (int)affordable - left : 0, 1};
+    *use = (StackUse){left > 0 && affordable < (uintptr_t)left ? (int)affordable - left : 0, 1};
     return 0;
 }
 
@@ -78,15 +78,15 @@ PyObject *
 call_switching(Handle *handle, PyObject *function, PyObject *const *args, size_t nargsf,
                PyObject *kwnames)
 {
-    Mode *mode = &thread_mode;
+    ThreadMode *mode = &thread_mode;
     Handle *outer = mode->current;
     Py_XINCREF(handle);
     mode_set_current(mode, handle);
     if (handle != NULL && PyFunction_Check(function)) {
-        mode->pass = (PyCodeObject *)PyFunction_GET_CODE(function);
+        mode->pass_once = (PyCodeObject *)PyFunction_GET_CODE(function);
     }
     PyObject *result = call_vector(function, args, nargsf, kwnames);
-    mode->pass = NULL; /* still set if the call failed before it had a frame */
+    mode->pass_once = NULL; /* still set if the call failed before it had a frame */
     mode->release = mode->release_lifted = NULL;
     mode_set_current(mode, outer);
     Py_XDECREF(handle);
@@ -96,7 +96,7 @@ call_switching(Handle *handle, PyObject *function, PyObject *const *args, size_t
 PyObject *
 call_quietly(PyObject *function, PyObject *const *args, size_t nargsf, PyObject *kwnames)
 {
-    Mode *mode = &thread_mode;
+    ThreadMode *mode = &thread_mode;
     mode_enter_quiet(mode);
     PyObject *result = call_vector(function, args, nargsf, kwnames);
     mode_leave_quiet(mode);

@@ -35,8 +35,8 @@ from ..tracing.capture import Capture
 from ..tracing.input_memory import InputMemory, input_memory
 from ..tracing.interpreter.outcome import BreakExit, Restart
 from ..tracing.interpreter.root import CaptureRequest, capture_call, capture_rest
-from ..tracing.interpreter.work_budget import Loops
 from ..tracing.sizes.stored_numbers import expect_stored_numbers
+from ..tracing.uncaptured_code import UncapturedCode
 from ..values.base import CannotReconstruct
 from ..values.objects.sharded_module import calls_sharded_module
 from ._hook import Quiet
@@ -158,7 +158,7 @@ class Compilation:
     def _capture(self, stop: Restart | None) -> Capture:
         unit = self.unit
         request = CaptureRequest(
-            self.options, self.function, unit.variation, unit.loops, stop, self.clock
+            self.options, self.function, unit.variation, unit.uncaptured, stop, self.clock
         )
         if unit.frames:
             return capture_rest(request, unit.frames, self.slots[0])
@@ -195,7 +195,7 @@ class Compilation:
                     self.options,
                     self.observer.reporter(self.unit.tier),
                     [expectation.fact for expectation in expected],
-                    FailedExpectation(self.unit.loops, branches, self.unit.tier),
+                    FailedExpectation(self.unit.uncaptured, branches, self.unit.tier),
                     capture.trace.random.seed,
                     memory.overlapping,
                 )
@@ -288,12 +288,12 @@ class FailedExpectation:
     """Called when the expectation about a branch failed at run time. Where that may happen often,
     the next capture leaves the branch to Python."""
 
-    loops: Loops
+    uncaptured: UncapturedCode
     branches: list[CodePlace | None]
     tier: Tier
 
     def __call__(self, position: int) -> None:
         branch = self.branches[position]
         if branch is not None:
-            self.loops.add(branch.key)
+            self.uncaptured.add_instruction(branch)
             self.tier.outdate()

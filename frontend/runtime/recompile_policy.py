@@ -16,13 +16,12 @@ from ...errors import warn_user
 from ...events import Balance, Change, Full, Miss, Sink, Skipped
 from ...guards.failure import Failure
 from ...guards.kinds import kind_of
-from ...guards.source import FrameView
 from ...options import Options
 from ._hook import Site, stance
 from .account import ITERATIONS, Account
-from .compile_unit import CompileUnit
 from .recompile_limits import Misses, RecompileDecision, decide
 from .recompile_warnings import compiling_text, limit_text
+from .unserved_call import UnservedCall
 from .unused_entries import UNUSED, UnusedEntries
 
 EARLY_ENTRIES = 8  # that a site in a loop may have before any of them has served a second call
@@ -48,22 +47,23 @@ class RecompilePolicy:
         holds_back = options.is_economical and options.compile_budget is None
         self._unused = UnusedEntries() if holds_back else None
 
-    def must_wait(self, site: Site, unit: CompileUnit, calls: int) -> bool:
+    def must_wait(self, call: UnservedCall) -> bool:
         """Whether nothing may be compiled now, whatever the call needs; reports it to the user.
         Code whose graph has run for long enough is compiled in any case, and under the stance
         "fail_on_recompile" the call goes on, to raise the error."""
-        if unit.tier.hot or stance() == "fail_on_recompile":
+        if call.unit.tier.hot or stance() == "fail_on_recompile":
             return False
-        if not self.account.may_begin(len(site.entries), calls):
-            self._postpone(site, unit, self.account.refusal_of_graphs)
+        if not self.account.may_begin(len(call.site.entries), call.calls):
+            self._postpone(call, self.account.refusal_of_graphs)
             return True
-        return self._unused is not None and self._unused.must_wait(site)
+        return self._unused is not None and self._unused.must_wait(call.site)
 
-    def report_misses(self, site: Site, unit: CompileUnit, frame: FrameView, calls: int) -> Misses:
+    def report_misses(self, call: UnservedCall) -> Misses:
         """Why each of the site's entries, the one used last first, cannot serve this call."""
+        unit, frame, entries = call.unit, call.frame, call.site.entries
         found = [
             (entry.data, entry.program.first_failure(frame.slots, frame.function))
-            for entry in site.entries
+            for entry in entries
         ]
         another = unit.iterations.made_for_another
         own = [
@@ -91,26 +91,25 @@ class RecompilePolicy:
             for_iteration,
             left if own is found else 0,
             not for_iteration
-            or self.account.compiles_all(calls, unit.in_python_loop)
-            or has_room(site.entries),
+            or self.account.compiles_all(call.calls, unit.in_python_loop)
+            or has_room(entries),
         )
 
-    def decide(
-        self, site: Site, unit: CompileUnit, misses: Misses, frame: FrameView, calls: int
-    ) -> RecompileDecision:
+    def decide(self, call: UnservedCall, misses: Misses) -> RecompileDecision:
         """Decides about a call. Raises where the user asked for it (see decide in
         recompile_limits.py), and reports to the user where the call is not compiled."""
-        decision = decide(unit.name, self._options, stance(), misses, unit.variation, frame)
-        reason = self._reason_to_postpone(decision, site, unit, misses, calls)
+        unit = call.unit
+        decision = decide(unit.name, self._options, stance(), misses, unit.variation, call.frame)
+        reason = self._reason_to_postpone(decision, call, misses)
         if reason:
-            self._postpone(site, unit, reason)
+            self._postpone(call, reason)
             return RecompileDecision.LATER
         if decision is not RecompileDecision.COMPILE:
-            self._stop(site, unit, misses, decision)
+            self._stop(call, misses, decision)
         return decision
 
     def _reason_to_postpone(
-        self, decision: RecompileDecision, site: Site, unit: CompileUnit, misses: Misses, calls: int
+        self, decision: RecompileDecision, call: UnservedCall, misses: Misses
     ) -> str:
         """Why the call runs in eager although no limit is reached: a later one may compile. "" to
         follow the decision."""
@@ -118,22 +117,21 @@ class RecompilePolicy:
             return ITERATIONS
         if decision is not RecompileDecision.COMPILE:
             return ""
-        if not self.account.may_compile(misses.entries, calls):
+        if not self.account.may_compile(misses.entries, call.calls):
             return self.account.refusal
-        if self._unused is None or misses.for_iteration or unit.tier.hot:
+        if self._unused is None or misses.for_iteration or call.unit.tier.hot:
             return ""
-        return UNUSED if self._unused.hold_back(site) else ""
+        return UNUSED if self._unused.hold_back(call.site) else ""
 
-    def _postpone(self, site: Site, unit: CompileUnit, reason: str) -> None:
+    def _postpone(self, call: UnservedCall, reason: str) -> None:
         """Reports once, until the site is cleared, why it gets no further entry."""
-        if site not in self._postponed:
-            self._postponed.add(site)
-            self._send(Skipped(unit.name, unit.where, reason))
+        if call.site not in self._postponed:
+            self._postponed.add(call.site)
+            self._send(Skipped(call.unit.name, call.unit.where, reason))
 
-    def _stop(
-        self, site: Site, unit: CompileUnit, misses: Misses, limit: RecompileDecision
-    ) -> None:
+    def _stop(self, call: UnservedCall, misses: Misses, limit: RecompileDecision) -> None:
         """The site has reached a limit: calls that no entry serves run in eager from now on."""
+        site, unit = call.site, call.unit
         site.full = True
         site.gave_up = limit is RecompileDecision.LIMIT
         self._send(Full(unit.name, unit.where, misses.entries, limit.option, misses.left))

@@ -24,7 +24,7 @@ site_insert(Site *self, Entry *entry)
 {
     if (self->count == self->capacity) {
         Py_ssize_t capacity = self->capacity ? 2 * self->capacity : 2;
-        Place *entries = PyMem_Resize(self->entries, Place, capacity);
+        ListedEntry *entries = PyMem_Resize(self->entries, ListedEntry, capacity);
         if (entries == NULL) {
             PyErr_NoMemory();
             return -1;
@@ -32,8 +32,8 @@ site_insert(Site *self, Entry *entry)
         self->entries = entries;
         self->capacity = capacity;
     }
-    memmove(self->entries + 1, self->entries, self->count * sizeof(Place));
-    self->entries[0] = (Place){(Entry *)Py_NewRef(entry), NULL};
+    memmove(self->entries + 1, self->entries, self->count * sizeof(ListedEntry));
+    self->entries[0] = (ListedEntry){(Entry *)Py_NewRef(entry), NULL};
     if (self->count++ > 0) {
         self->entries[1].next = entry;
     }
@@ -43,7 +43,7 @@ site_insert(Site *self, Entry *entry)
 static void
 site_drop_entries(Site *self)
 {
-    Place *entries = self->entries;
+    ListedEntry *entries = self->entries;
     Py_ssize_t count = self->count;
     self->entries = NULL;
     self->count = self->capacity = 0;
@@ -57,10 +57,10 @@ site_drop_entries(Site *self)
 static void
 site_to_front(Site *self, Py_ssize_t index)
 {
-    Place hit = self->entries[index];
+    ListedEntry hit = self->entries[index];
     self->entries[0].next = index > 0 ? hit.entry : NULL;
     if (index > 0) {
-        memmove(self->entries + 1, self->entries, index * sizeof(Place));
+        memmove(self->entries + 1, self->entries, index * sizeof(ListedEntry));
         self->entries[0] = hit;
     }
 }
@@ -120,7 +120,7 @@ static int
 entry_holds_quietly(Entry *entry, PyObject *const *slots, Py_ssize_t nslots, PyObject *function,
                     PyObject **lifted)
 {
-    Mode *mode = &thread_mode;
+    ThreadMode *mode = &thread_mode;
     if (mode->current == NULL || mode->quiet != 0) {
         return entry_holds(entry, slots, nslots, function, lifted);
     }
@@ -297,7 +297,7 @@ site_remove(Site *self, PyObject *entry)
     Entry *gone = self->entries[index].entry;
     self->count--;
     memmove(self->entries + index, self->entries + index + 1,
-            (self->count - index) * sizeof(Place));
+            (self->count - index) * sizeof(ListedEntry));
     for (Py_ssize_t i = 0; i < self->count; i++) {
         if (self->entries[i].next == gone) {
             self->entries[i].next = NULL;

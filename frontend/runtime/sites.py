@@ -6,18 +6,16 @@ import contextlib
 import types
 import weakref
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...errors import GraphBreak
 from ..pycode.decode import decode
 from ..pycode.resume import SuspendedFrame, make_resume_function
+from ..tracing.uncaptured_code import UncapturedCode
 from ._hook import Entry, Handle, Site
 from .compile_unit import CompileUnit
 from .idle_frame import IDLE_RESTS, IdleFrame
 from .unrolled_iterations import UnrolledIterations
-
-if TYPE_CHECKING:
-    from ..tracing.interpreter.work_budget import Loops
 
 OnMiss = Callable[[Site, types.FunctionType, tuple[Any, ...]], Entry | None]
 
@@ -32,7 +30,7 @@ class HandleSites:
     def __init__(self, function: types.FunctionType, on_miss: OnMiss) -> None:
         self._code, self._name = function.__code__, function.__qualname__
         self._on_miss = on_miss
-        self._loops: Loops = set()
+        self._uncaptured = UncapturedCode()
         self._continuations: dict[tuple[Any, ...], Site] = {}
         # the ids of their code objects and globals are keys
         self._suspended: list[tuple[SuspendedFrame, ...]] = []
@@ -43,7 +41,7 @@ class HandleSites:
     def new(self, code: types.CodeType, function: types.FunctionType | None) -> Site:
         """A site for whole calls of a code object."""
         decoded = decode(code)
-        unit = CompileUnit(self.name_of(code), decoded, (), self._loops)
+        unit = CompileUnit(self.name_of(code), decoded, (), self._uncaptured)
         return Site(function, decoded.nargs, self._on_miss, unit)
 
     def site_after_break(
@@ -58,7 +56,7 @@ class HandleSites:
                 self.name_of(frames[0].decoded.code),
                 frames[0].decoded,
                 frames,
-                self._loops,
+                self._uncaptured,
                 iterations=UnrolledIterations(frames),
                 idle=self.idle_after(frames[0].decoded.code),
                 forbidden=forbidden,

@@ -13,11 +13,13 @@ from .compile_unit import CompileUnit
 
 @dataclass(frozen=True)
 class UnservedCall:
-    """A call of a site that no entry serves."""
+    """A call of a site that no entry serves. calls: how often the handle has been called so
+    far."""
 
     site: Site
     function: types.FunctionType
     slots: tuple[Any, ...]
+    calls: int
 
     @property
     def unit(self) -> CompileUnit:

@@ -11,9 +11,9 @@ from .trace import Trace
 
 @record
 class Capture:
-    """`entry` is "args" for a frame captured from its start and "state" for a continuation."""
+    """How one frame, or the code after a break in it (`is_continuation`), was interpreted."""
 
     decoded: DecodedCode
     trace: Trace
     exit: ReturnExit | BreakExit
-    entry: str
+    is_continuation: bool

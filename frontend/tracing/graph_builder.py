@@ -72,7 +72,7 @@ class GraphBuilder:
     ) -> None:
         self.tx = tx
         self._frames = frames
-        self._loops = work.loops
+        self._uncaptured = work.uncaptured
         self._symbols = symbols
         self._modes = modes
         self._effects = effects
@@ -300,7 +300,7 @@ class GraphBuilder:
             if isinstance(value, TensorValue)
         )
         if (
-            origin.instruction.key in self._loops
+            self._uncaptured.has_instruction(origin.instruction)
             or wanted is False
             or (wanted is None and not on_cpu)
             or isinstance(tx.effects, NoEffects)
@@ -313,7 +313,7 @@ class GraphBuilder:
         Raises `stop` where that has happened before, or is not possible."""
         tx = self.tx
         instruction = self._frames.instruction()
-        if instruction.key in self._loops or isinstance(tx.effects, NoEffects):
+        if self._uncaptured.has_instruction(instruction) or isinstance(tx.effects, NoEffects):
             raise stop
         self._effects.expect(
             fact.node,

@@ -36,10 +36,11 @@ from .interpreter.exception_state import ExceptionState
 from .interpreter.frame_stack import FrameStack
 from .interpreter.outcome import Restart
 from .interpreter.suspended_generators import SuspendedGenerators
-from .interpreter.work_budget import Loops, WorkBudget
+from .interpreter.work_budget import WorkBudget
 from .object_table import ObjectTable
 from .sizes.symbolic_inputs import SymbolicInputs
 from .sizes.variation import Variation
+from .uncaptured_code import UncapturedCode
 from .value_factory import ValueFactory
 
 
@@ -53,7 +54,7 @@ def load_for_capture() -> None:
 
 
 class Trace:
-    """`function` is the root frame's. `loops`: those left to Python, added to. `stop_at`: the
+    """`function` is the root frame's. `uncaptured`: added to. `stop_at`: the
     position of the break, where it is known beforehand (outcome.py), else -1. `calls` makes the
     part that interprets calls, which imports this file."""
 
@@ -62,7 +63,7 @@ class Trace:
         options: Options,
         function: types.FunctionType,
         variation: Variation,
-        loops: Loops,
+        uncaptured: UncapturedCode,
         clock: Clock,
         calls: Callable[[Trace], CallRules],
         stop_at: int = -1,
@@ -74,7 +75,7 @@ class Trace:
         self.clock = clock
         self.function = function
         self.frames = FrameStack()
-        self.work = WorkBudget(options, loops, stop_at)
+        self.work = WorkBudget(options, uncaptured, stop_at)
         self.guards = GuardLog(self.frames.where)
         self.objects = ObjectTable(self, self.frames, function)
         self.symbols = SymbolicInputs(options, clock, fake_mode, variation, self.frames)

@@ -300,13 +300,13 @@ def check_result_type(result: Value, cls: type, name: str) -> Value:
 
 
 class PendingCall(NamedTuple):
-    """A call to be made. `through`: the functions that Python would call on the way to it,
+    """A call to be made. `passthroughs`: the functions that Python would call on the way to it,
     outermost first."""
 
     callee: Value
     args: list[Value]
     kwargs: dict[str, Value]
-    through: tuple[PassthroughFrame, ...] = ()
+    passthroughs: tuple[PassthroughFrame, ...] = ()
 
 
 class Null(Value):

@@ -15,7 +15,7 @@ from ..source import safe_repr
 from .registry import GuardKind, guard_kind
 
 # Types whose comparison is C and runs no user code.
-QUIET = (
+COMPARED_IN_C = (
     int,
     str,
     float,
@@ -108,7 +108,9 @@ def constant_key(value: Any) -> Hashable:
 
 def compares_in_c(value: Any) -> bool:
     """Whether C can compare it without running Python."""
-    return type(value) in QUIET and (not isinstance(value, tuple) or all(map(compares_in_c, value)))
+    return type(value) in COMPARED_IN_C and (
+        not isinstance(value, tuple) or all(map(compares_in_c, value))
+    )
 
 
 def needs_python(value: Any) -> bool:

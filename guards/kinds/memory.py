@@ -70,6 +70,7 @@ class Memory(GuardKind):
         return relation_holds(expected, *subjects)
 
     def encode(self, guard: Guard) -> Encoded:
+        """For C, where all are plain tensors and the layout of this build's tensors is known."""
         expected: MemoryRelation = guard.expected
         if expected.plain and layout.level() == "offsets":
             overlapping = tuple(sorted(expected.overlapping))

@@ -164,8 +164,7 @@ def functorch_keys() -> _C.DispatchKeySet:
     return keys.add(_C.DispatchKey.FuncTorchDynamicLayerBackMode)
 
 
-# ---- calibration
-# --------------------------------------------------------------------------------------------------
+# --- calibration ---
 
 
 def calibrate() -> Layout:
@@ -399,8 +398,7 @@ def window_facts(tensor: torch.Tensor) -> tuple[int, int, int, int]:
     )
 
 
-# ---- memory
-# --------------------------------------------------------------------------------------------------
+# --- memory ---
 
 
 def offsets(size: int, test: Callable[[int], bool], start: int = 0) -> Iterator[int]:

@@ -176,6 +176,16 @@ def test_files_and_folders_exist(page):
     ] == []
 
 
+STEP = re.compile(r"^\| [^|`]*`(?:\w+\.)?(\w+)` \| `([\w/.]+)` \|", re.MULTILINE)
+
+
+def test_each_step_of_a_call_is_in_the_file_named():
+    page = (ROOT / "docs" / "architecture.md").read_text()
+    steps = STEP.findall(page.partition("## One call")[2].partition("## ")[0])
+    assert len(steps) > 10
+    assert [step for step, file in steps if f"{step}(" not in (ROOT / file).read_text()] == []
+
+
 def test_the_worked_example_is_up_to_date(capsys):
     spec = importlib.util.spec_from_file_location(
         "worked_example", ROOT / "docs" / "worked_example.py"

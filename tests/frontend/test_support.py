@@ -12,7 +12,7 @@ from pathlib import Path
 import framejit
 import pytest
 import torch
-from framejit.frontend import api, eager_only, framejit_attribute, support
+from framejit.frontend import control, eager_only, framejit_attribute, support
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def public_names(kind):
 
 
 def test_every_handle_can_be_asked_the_same():
-    assert public_names(api.Control) == public_names(framejit_attribute.ControlGroup)
+    assert public_names(control.Control) == public_names(framejit_attribute.ControlGroup)
 
 
 def test_a_modules_handle_measures_and_lists():

@@ -13,9 +13,10 @@ import torch
 from framejit.guards import source as s
 from framejit.guards.guard import Guard, Kind, TensorSpec, TorchState
 from framejit.guards.native import _guards
-from framejit.guards.program import GuardProgram, Load
+from framejit.guards.program import GuardProgram
 from framejit.guards.section import Section, Sections
 from framejit.guards.source import FrameView
+from framejit.guards.steps import Load
 
 X, Y = s.SlotSource(0, "x"), s.SlotSource(1, "y")
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
-from framejit.guards.section import QUIET_LOADS
+from framejit.guards.section import PURE_LOADS
 from framejit.guards.source import SlotSource
 
 
-@pytest.mark.parametrize("cls", QUIET_LOADS, ids=lambda cls: cls.__name__)
+@pytest.mark.parametrize("cls", PURE_LOADS, ids=lambda cls: cls.__name__)
 def test_what_is_watched_is_loaded_without_python(cls):
     """A load that C does not know would call Python once, and never again while nothing that C
     watches has changed."""

@@ -400,8 +400,7 @@ class AssembledGraph:
                 raise NeedsWholeTrace
 
 
-# --- results
-# --------------------------------------------------------------------------------------------------
+# --- results ---
 
 
 def flatten_results(made: Any, tensors: list[torch.Tensor]) -> Any:

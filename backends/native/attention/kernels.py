@@ -130,6 +130,7 @@ class KernelText:
         self.sides = sides
 
     def names(self) -> dict[str, Any]:
+        """What the templates refer to, by name."""
         attention = self.attention
         sweeps = [
             {"counts": counts, "blocks": blocks, "masked": counts == self.tables[0]}

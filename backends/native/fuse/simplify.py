@@ -62,8 +62,7 @@ def rename_variables(
     )
 
 
-# --- constants
-# --------------------------------------------------------------------------------------------------
+# --- constants ---
 
 
 def _fold(kernel: Kernel) -> Kernel:
@@ -155,8 +154,7 @@ _RULES: dict[str, Callable[..., Scalar | None]] = {
 }  # fmt: skip
 
 
-# --- loops
-# --------------------------------------------------------------------------------------------------
+# --- loops ---
 
 
 def places(kernel: Kernel) -> list[Index]:

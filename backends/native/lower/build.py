@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import importlib
 import operator
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -122,17 +122,9 @@ class Builder:
             return
         known: dict[sympy.Expr, str] = {}
         for node in self.gm.graph.find_nodes(op="placeholder"):
-            fake = node.meta["val"]
-            if isinstance(fake, torch.SymInt):
-                known.setdefault(fake.node.expr, node.name)
-            elif isinstance(fake, torch.Tensor):
-                for get in ("size", "stride"):
-                    for number, value in enumerate(getattr(fake, get)()):
-                        if isinstance(value, torch.SymInt):
-                            known.setdefault(value.node.expr, f"{node.name}.{get}({number})")
-                offset = fake.storage_offset()
-                if isinstance(offset, torch.SymInt):
-                    known.setdefault(offset.node.expr, f"{node.name}.storage_offset()")
+            for text, number in numbers_of_input(node.name, node.meta["val"]):
+                if isinstance(number, torch.SymInt):
+                    known.setdefault(number.node.expr, text)
         symbols = {
             symbol
             for expression in self.sizes.hidden.values()
@@ -468,6 +460,18 @@ class Builder:
             for size, subscript in zip(view.size, own, strict=True)
         ]
         return load(view.buffer, view.at(own), view.dtype, **more)
+
+
+def numbers_of_input(name: str, fake: Any) -> Iterator[tuple[str, Any]]:
+    """The numbers that an input is or has, each with the Python text by which a call reads it."""
+    if not isinstance(fake, torch.Tensor):
+        yield name, fake
+        return
+    for position, size in enumerate(fake.size()):
+        yield f"{name}.size({position})", size
+    for position, stride in enumerate(fake.stride()):
+        yield f"{name}.stride({position})", stride
+    yield f"{name}.storage_offset()", fake.storage_offset()
 
 
 def wait_for_collective(result: torch.Tensor, *sent: torch.Tensor) -> torch.Tensor:

@@ -223,8 +223,7 @@ def read_masked(view: View, place: Sequence[Index], mask: Scalar) -> Scalar:
     return load(view.buffer, view.at(at), view.dtype, mask=mask)
 
 
-# --- positions from tensors
-# --------------------------------------------------------------------------------------------------
+# --- positions from tensors ---
 
 
 def read_row(x: View, place: Sequence[Index], dim: int, row: Scalar) -> Scalar:

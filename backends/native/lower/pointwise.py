@@ -294,8 +294,7 @@ def signbit(x: Scalar) -> Scalar:
     return s("lt", x, 0) if x.dtype != torch.bool else const(False, torch.bool)
 
 
-# --- limits
-# --------------------------------------------------------------------------------------------------
+# --- limits ---
 
 
 # Where the limit and the value are a zero and a negative zero, eager returns the value if the limit
@@ -322,8 +321,7 @@ def hardtanh(x: Scalar, low: Scalar | None = None, high: Scalar | None = None) -
     return s("minimum", const(1, x.dtype) if high is None else high, s("maximum", low, x))
 
 
-# --- activations
-# --------------------------------------------------------------------------------------------------
+# --- activations ---
 
 
 @formula(KIND.INT_TO_FLOAT, aten.sigmoid.default)
@@ -405,8 +403,7 @@ def hardsigmoid_backward(grad: Scalar, x: Scalar) -> Scalar:
     return s("where", inside, grad * (1 / 6), 0)
 
 
-# --- mixtures
-# --------------------------------------------------------------------------------------------------
+# --- mixtures ---
 
 
 @formula(KIND.DEFAULT, aten.lerp.Scalar, aten.lerp.Tensor)
@@ -444,8 +441,7 @@ def native_dropout_backward(build: Builder, grad: View, mask: View, scale: float
     return build.pointwise(body)
 
 
-# --- copies and casts
-# --------------------------------------------------------------------------------------------------
+# --- copies and casts ---
 
 
 def computation_of(dtype: torch.dtype) -> torch.dtype:

@@ -62,6 +62,8 @@ def addmm(
 
 
 def refuse_other_products(build: Builder, left: View, right: View) -> None:
+    """Raises Unsupported but for products of few terms and long rows, in single or double precision
+    on the CPU: only for these are fused loops faster than torch's kernels."""
     like, terms = build.fake, left.size[1].value
     rows, columns = build.shape(like.shape)
     count = product([rows, columns]).value

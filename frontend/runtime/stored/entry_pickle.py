@@ -314,7 +314,7 @@ def reduce_maker(maker: ContinuationMaker) -> Reduced:
 
 
 def reduce_quiet(quiet: Quiet) -> Reduced:
-    return Quiet, (quiet.wrapped, quiet.rng)
+    return Quiet, (quiet.wrapped,)
 
 
 def reduce_overload(operator: Any) -> Reduced:

@@ -83,7 +83,7 @@ def short_digest(text: str) -> str:
 def text_of_frame(frame: SuspendedFrame) -> str:
     """A suspended frame as text, the same in every process."""
     point = frame.point
-    between = [f"{content_of(one.function)} {one.n}" for one in frame.through]
+    between = [f"{content_of(one.function)} {one.call_index}" for one in frame.passthroughs]
     where = f"{point.index} {point.stack} {sorted(point.bound)} {point.awaits}"
     return f"{digest_of_code(frame.decoded.code)} {where} {between} {frame.completion.takes}"
 

@@ -160,7 +160,7 @@ class EntryStore:
             "site": call.site,
             "sites": self.sites,
             "tier": call.unit.tier,
-            "loops": call.unit.loops,
+            "uncaptured": call.unit.uncaptured,
         }
 
 

@@ -15,7 +15,6 @@ program still run on those.
 from __future__ import annotations
 
 import ctypes
-import functools
 import importlib
 import re
 import warnings
@@ -158,40 +157,42 @@ class CaptureFakeMode(FakeTensorMode):
         return cached_results(self, func, args, named, lambda: self._run(func, types, args, named))
 
     def _run(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        """The result of an operator, with eager's strides where torch's fake result has others."""
+        """The result of an operator, whose memory cannot be read."""
         asked = func
-        result: Any
         if func in LIKE_ITS_FIRST:
             func, args, kwargs = ATEN.empty_like.default, args[:1], {}
-        run = functools.partial(super().dispatch, func, types, args, kwargs)
-        if self.shape_env is None:
-            result = run()
-        else:
-            rules = FakeRules(self)
-            result = rules.results(func, args, kwargs)
-            if result is None:
-                result = results_by_twins(rules, func, args, kwargs)
-            if result is None:
-                result = run()
+        result = self._result_by_rule(func, args, kwargs)
+        if result is None:
+            result = super().dispatch(func, types, args, kwargs)
         if result is NotImplemented:  # the arguments' own class decides
             return result
+        result = self._with_strides_of_eager(asked, result, types, args)
+        for part in result if isinstance(result, tuple | list) else (result,):
+            if type(part) is FakeTensor:
+                forbid_reads(part)
+        return result
+
+    def _result_by_rule(self, func: Any, args: Any, kwargs: Any) -> Any:
+        """The result of an operator where sizes may be symbols; None where torch has to run it."""
+        if self.shape_env is None:
+            return None
+        rules = FakeRules(self)
+        result = rules.results(func, args, kwargs)
+        return results_by_twins(rules, func, args, kwargs) if result is None else result
+
+    def _with_strides_of_eager(self, func: Any, result: Any, types: Any, args: Any) -> Any:
+        """What an operator returned, with eager's strides where torch's fake result has others."""
         if getattr(result, "constant", None) is not None:
-            pass  # it ran for real, and a copy would not have its value
-        elif asked in CONTIGUOUS:
-            result = in_format(result, torch.contiguous_format)
-        elif asked in FORMAT_OF_FIRST or (
-            asked in FORMAT_OF_FIRST_IF and FORMAT_OF_FIRST_IF[asked](*args)
+            return result  # it ran for real, and a copy would not have its value
+        if func in CONTIGUOUS:
+            return in_format(result, torch.contiguous_format)
+        if func in FORMAT_OF_FIRST or (
+            func in FORMAT_OF_FIRST_IF and FORMAT_OF_FIRST_IF[func](*args)
         ):
-            result = in_format(result, nearest_format(args[0]))
-        elif asked in FORMAT_OF_SUM:
+            return in_format(result, nearest_format(args[0]))
+        if func in FORMAT_OF_SUM:
             total = self.dispatch(ATEN.add.Tensor, types, args[:2])
-            result = torch.empty_like(total, dtype=result.dtype)
-        if type(result) is FakeTensor:
-            forbid_reads(result)
-        elif isinstance(result, tuple | list):
-            for part in result:
-                if type(part) is FakeTensor:
-                    forbid_reads(part)
+            return torch.empty_like(total, dtype=result.dtype)
         return result
 
 

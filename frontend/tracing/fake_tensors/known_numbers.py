@@ -5,6 +5,7 @@ the graph keeps the symbol."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -29,13 +30,7 @@ def with_known_numbers(name: str, args: Any, kwargs: Any, decide: Decide) -> tup
     if is_size(given := kwargs.get(INTS.get(name, ""))):
         kwargs = {**kwargs, INTS[name]: hint_of(given)}
     if name in LENGTHS:
-        length = length_argument(name, args, kwargs)
-        if not is_size(length) or not decide(length > 0):
-            return args, kwargs
-        position, keyword = LENGTHS[name]
-        if position < len(args):
-            return [*args[:position], hint_of(length), *args[position + 1 :]], kwargs
-        return args, {**kwargs, keyword: hint_of(length)}
+        return with_known_length(name, args, kwargs, decide)
     if name in FREE:
         made: tuple[Any, Any] = pytree.tree_map_only(torch.SymFloat, float_of, (args, kwargs))
         return made
@@ -44,18 +39,33 @@ def with_known_numbers(name: str, args: Any, kwargs: Any, decide: Decide) -> tup
     free = FREE_BY_NAME.get(name, "")
     if isinstance(kwargs.get(free), torch.SymFloat):
         kwargs = {**kwargs, free: float_of(kwargs[free])}
-
-    def number_now(value: torch.SymFloat) -> Any:
-        hint = value.node.hint
-        if hint is None:  # of a tensor's value
-            return value
-        for border in (0.0, 1.0):
-            if not decide(value < border) and decide(value == border):
-                return border
-        return hint
-
-    made = pytree.tree_map_only(torch.SymFloat, number_now, (args, kwargs))
+    made = pytree.tree_map_only(
+        torch.SymFloat, partial(guarded_float, decide=decide), (args, kwargs)
+    )
     return made
+
+
+def with_known_length(name: str, args: Any, kwargs: Any, decide: Decide) -> tuple[Any, Any]:
+    """The arguments of an operator that takes the length of its result, with that of this call."""
+    length = length_argument(name, args, kwargs)
+    if not is_size(length) or not decide(length > 0):
+        return args, kwargs
+    position, keyword = LENGTHS[name]
+    if position < len(args):
+        return [*args[:position], hint_of(length), *args[position + 1 :]], kwargs
+    return args, {**kwargs, keyword: hint_of(length)}
+
+
+def guarded_float(number: torch.SymFloat, decide: Decide) -> Any:
+    """The number in this call, with guards on which side of 0 and 1 it is; the symbol of a
+    tensor's value."""
+    hint = number.node.hint
+    if hint is None:
+        return number
+    for border in (0.0, 1.0):
+        if not decide(number < border) and decide(number == border):
+            return border
+    return hint
 
 
 def float_of(number: torch.SymFloat) -> Any:

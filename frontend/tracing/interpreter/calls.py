@@ -36,6 +36,8 @@ from .sorting import sort_values
 
 
 class Calls:
+    """The part of a trace that interprets calls (values/context.CallRules)."""
+
     def __init__(self, tx: Trace) -> None:
         self._tx = tx
         self.repeats = RepeatedCalls(tx)
@@ -45,14 +47,15 @@ class Calls:
         function: Value,
         args: list[Value],
         kwargs: dict[str, Value],
-        through: tuple[PassthroughFrame, ...] | None = None,
+        passthroughs: tuple[PassthroughFrame, ...] | None = None,
         completion: CallCompletion = AS_IS,
     ) -> Value:
-        """Interprets a call of a Python function. `through` is given where the innermost frame's
-        instruction is that call: the C functions between the two. `completion`: what the
-        instruction does with the result, which is left to the caller here."""
+        """Interprets a call of a Python function. `passthroughs`: the functions between it and the
+        innermost frame, whose instruction is this call; None where another call is.
+        `completion`: what the instruction does with the result, which is left to the caller
+        here."""
         assert isinstance(function, FunctionValue)
-        return inline(self._tx, function, args, kwargs, through, completion)
+        return inline(self._tx, function, args, kwargs, passthroughs, completion)
 
     def of_module(
         self,

@@ -19,18 +19,18 @@ class FrameStack(list[FrameState]):
     def __init__(self) -> None:
         super().__init__()
         self.root_arguments: list[Value | None] = []  # the slots of the root frame at its start
-        # where the program was last told that it is being compiled, as a break position
-        self.told_of_compiling: int | None = None
+        # where the program last called torch.compiler.is_compiling(), as a break position
+        self.is_compiling_at: int | None = None
 
     def break_position(self) -> int:
         """The latest position so far at which a break can be made, in instructions from the start
         (outcome.py)."""
         return next(frame.position for frame in reversed(self) if frame.resumable)
 
-    def note_compiling(self) -> None:
-        """Notes that the program has been told here that it is being compiled
-        (`is_compiling()`)."""
-        self.told_of_compiling = self.break_position()
+    def note_is_compiling(self) -> None:
+        """Notes that the program learns here that it is being compiled: an error that follows may
+        not occur in eager."""
+        self.is_compiling_at = self.break_position()
 
     def caller_position(self) -> int | None:
         """The position at which the innermost frame was called; None in the root frame, in a
@@ -53,7 +53,7 @@ class FrameStack(list[FrameState]):
                 frame.position,
                 tuple(frame.stack),
                 tuple(frame.slots),
-                frame.through,
+                frame.passthroughs,
                 frame.completion,
             )
             for frame in self
@@ -76,10 +76,10 @@ class FrameStack(list[FrameState]):
         return frame.current.line or frame.decoded.code.co_firstlineno, frame.decoded.code
 
     def instruction(self) -> CodePlace:
-        """The place of the instruction being interpreted, as what is left to Python names it
-        (work_budget.py)."""
+        """The place of the instruction being interpreted, as UncapturedCode names it: by the index
+        behind it."""
         frame = self[-1]
-        return CodePlace(frame.decoded.code, -frame.pc)
+        return CodePlace(frame.decoded.code, frame.pc)
 
     def innermost_globals(self) -> dict[str, Any]:
         return self[-1].globals

@@ -37,8 +37,8 @@ class FrameState:
         # whether a break can be made in this frame: its caller's instruction is a call that returns
         # its result
         self.resumable = False
-        # what was passed on the way from the caller
-        self.through: tuple[PassthroughFrame, ...] = ()
+        # between the caller and it
+        self.passthroughs: tuple[PassthroughFrame, ...] = ()
         self.completion: CallCompletion = AS_IS  # what the caller's instruction makes of the return
 
     def bind_cells(self, closure: list[CellValue]) -> None:

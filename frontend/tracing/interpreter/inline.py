@@ -29,12 +29,11 @@ def inline(
     function: FunctionValue,
     args: list[Value],
     kwargs: dict[str, Value],
-    through: tuple[PassthroughFrame, ...] | None,
+    passthroughs: tuple[PassthroughFrame, ...] | None,
     completion: CallCompletion = AS_IS,
 ) -> Value:
-    """The result of function(*args, **kwargs). With `through`, the functions passed on the way,
-    `completion` turns it into the result of the caller's instruction, so that a break can be made
-    inside."""
+    """The result of function(*args, **kwargs). With `passthroughs`, a break can be made inside:
+    `completion` then turns the result into that of the caller's instruction."""
     check_call(tx, function, args)
     slots = bind(tx, function, args, kwargs)
     frame = Interpreter(
@@ -54,9 +53,9 @@ def inline(
             tx.frames[-1].resumable,
             tx.frames.caller_position(),
         )
-    frame.through, frame.completion = through or (), completion
+    frame.passthroughs, frame.completion = passthroughs or (), completion
     frame.resumable = (
-        through is not None
+        passthroughs is not None
         and tx.frames[-1].resumable
         and len(tx.frames) < CHAIN
         and can_be_entered(tx, function)

@@ -4,7 +4,7 @@ BreakExit)."""
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ....errors import GraphBreak
 from ....records import record
@@ -12,6 +12,7 @@ from ...pycode.call_completion import AS_IS, CallCompletion
 from ...pycode.instr import DecodedCode
 from ...pycode.passthrough import PassthroughFrame
 from ...values.base import Value
+from ...values.modes.mode_manager import ModesMark
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class BrokenFrame:
     position: int
     stack: tuple[Value, ...]
     slots: tuple[Value | None, ...]
-    through: tuple[PassthroughFrame, ...]  # the C functions between its caller and it
+    passthroughs: tuple[PassthroughFrame, ...]  # between its caller and it
     completion: CallCompletion = AS_IS  # what the caller's instruction makes of its return
 
     def where(self) -> str:
@@ -56,7 +57,7 @@ class BrokenFrame:
 
 # Breaks at which torch takes a number or a truth value from a tensor, and nothing of the user's
 # runs.
-QUIET = frozenset({"data-dependent-value", "data-dependent-branch"})
+RUN_NO_FRAME = frozenset({"data-dependent-value", "data-dependent-branch"})
 
 
 @record
@@ -72,7 +73,7 @@ class BreakExit:
     def runs_no_frame(self) -> bool:
         """Whether no frame that could be captured, or could look at this one, can run at the
         break."""
-        return self.reason.reason.id in QUIET
+        return self.reason.reason.id in RUN_NO_FRAME
 
 
 @record
@@ -87,6 +88,19 @@ class GroupMark:
     guards: int
     unchanged: tuple[Any, ...]  # what must be as it was
     frames: tuple[BrokenFrame, ...] = ()  # at the break
+
+
+class RootMark(NamedTuple):
+    """The state at the start of an instruction group of the root frame, to which a break in it
+    rolls back. (Changes of objects are in the effect log.)"""
+
+    stack: list[Value]
+    slots: list[Value | None]
+    nodes: int
+    modes: ModesMark
+    guards: int
+    handled: Value | None
+    generators: Any
 
 
 class Restart(Exception):  # noqa: N818 - it steers: capture again and break at an earlier position

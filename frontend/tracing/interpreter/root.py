@@ -22,12 +22,12 @@ from ...values.objects.current_exception import HandledException, LastInstructio
 from ..capture import Capture
 from ..sizes.variation import Variation
 from ..trace import Trace
+from ..uncaptured_code import FirstRun, UncapturedCode
 from . import opcodes  # noqa: F401 - its handlers register
 from .calls import Calls
 from .interpreter import Interpreter
 from .opcodes.exceptions import handle_instead
-from .outcome import BreakExit, BreakReached, BrokenFrame, Restart, Returned, ReturnExit
-from .work_budget import BEFORE, VARYING, Loops
+from .outcome import BreakExit, BreakReached, BrokenFrame, Restart, Returned, ReturnExit, RootMark
 
 
 class RootInterpreter(Interpreter):
@@ -64,8 +64,8 @@ class RootInterpreter(Interpreter):
         except ObservedException as error:
             position = self.position if error.position is None else error.position
             position = tx.exceptions.raised_at.get(error.value, position)
-            if tx.frames.told_of_compiling is not None:  # in eager it may not raise
-                position = min(position, tx.frames.told_of_compiling)
+            if tx.frames.is_compiling_at is not None:  # in eager it may not raise
+                position = min(position, tx.frames.is_compiling_at)
             raise Restart(
                 position,
                 GraphBreak("exception-leaves", error.cls.__name__),
@@ -81,7 +81,7 @@ class RootInterpreter(Interpreter):
         tx = self.tx
         super().start_group(index)
         tx.effects.next_epoch()
-        self._mark_state = (
+        self._root_mark = RootMark(
             list(self.stack),
             list(self.slots),
             tx.graph.mark(),
@@ -101,14 +101,13 @@ class RootInterpreter(Interpreter):
             raise Restart(outside, reason)
         if outside is None and reason.position is not None:
             return self._break_in_call(reason, reason.position)
-        self.stack, self.slots, graph, modes, guards, tx.exceptions.handled, generators = (
-            self._mark_state
-        )
+        mark = self._root_mark
+        self.stack, self.slots, tx.exceptions.handled = mark.stack, mark.slots, mark.handled
         tx.effects.rollback()
-        tx.graph.rollback(graph)
-        tx.modes.rollback(modes)
-        tx.generators.rollback(generators)
-        tx.guards.truncate(guards)
+        tx.graph.rollback(mark.nodes)
+        tx.modes.rollback(mark.modes)
+        tx.generators.rollback(mark.generators)
+        tx.guards.truncate(mark.guards)
         return self._break(reason, tx.frames.broken_frames())
 
     def _break_in_call(self, reason: GraphBreak, position: int) -> BreakExit:
@@ -153,20 +152,26 @@ class RootInterpreter(Interpreter):
 
 @dataclass(frozen=True)
 class CaptureRequest:
-    """What a capture needs besides the frame. `loops`: those left to Python, added to. `stop`:
+    """What a capture needs besides the frame. `uncaptured`: added to. `stop`:
     the break that ends it, where one is known beforehand."""
 
     options: Options
     function: types.FunctionType  # the root frame's
     variation: Variation
-    loops: Loops
+    uncaptured: UncapturedCode
     stop: Restart | None
     clock: Clock
 
     def trace(self) -> Trace:
         position = -1 if self.stop is None else self.stop.position
         return Trace(
-            self.options, self.function, self.variation, self.loops, self.clock, Calls, position
+            self.options,
+            self.function,
+            self.variation,
+            self.uncaptured,
+            self.clock,
+            Calls,
+            position,
         )
 
 
@@ -183,7 +188,7 @@ def capture_call(
     optimizer = optimizer_without_state(function, given)
     if optimizer is not None:
         source, obj = optimizer
-        tx.work.leave_first_run_to_python(obj, FIRST_STEP, without_state(source), BEFORE)
+        tx.work.leave_first_run_to_python(obj, FIRST_STEP, without_state(source), FirstRun.LIKELY)
     slots: list[Value | None] = [None] * len(decoded.slots)
     for index, (slot_source, obj) in enumerate(given.items()):
         slots[index] = LazyValue(obj, slot_source)
@@ -195,14 +200,15 @@ def capture_call(
     if is_comprehension(decoded.code) and not request.options.fullgraph:
         iterator = slots[0]
         assert iterator is not None
-        if (id(decoded.code), VARYING) in request.loops or tx.look(iterator).varies_in_length(tx):
+        varying = request.uncaptured.has_varying_comprehension(decoded.code)
+        if varying or tx.look(iterator).varies_in_length(tx):
             raise SkipFrame("it loops over a list whose length varies")
     frame.bind_cells(closure)
     for slot in decoded.cells:
         cell = slots[slot]
         assert isinstance(cell, CellValue)
         cell.slot = slot
-    return finish(tx, frame, "args")
+    return finish(tx, frame, is_continuation=False)
 
 
 def capture_rest(
@@ -228,9 +234,9 @@ def capture_rest(
         )
         frame = frame.awaited
         frame.resumable = True
-        frame.through, frame.completion = suspended.through, suspended.completion
+        frame.passthroughs, frame.completion = suspended.passthroughs, suspended.completion
         used = restore(frame, suspended.point, state, path)
-    return finish(tx, outermost, "state")
+    return finish(tx, outermost, is_continuation=True)
 
 
 def restore(frame: Interpreter, point: ResumePoint, state: tuple[Any, ...], root: Source) -> int:
@@ -261,7 +267,7 @@ def restore(frame: Interpreter, point: ResumePoint, state: tuple[Any, ...], root
     return at
 
 
-def finish(tx: Trace, frame: RootInterpreter, entry: str) -> Capture:
+def finish(tx: Trace, frame: RootInterpreter, is_continuation: bool) -> Capture:
     try:
         exit_ = frame.capture()
     except BaseException:
@@ -270,7 +276,7 @@ def finish(tx: Trace, frame: RootInterpreter, entry: str) -> Capture:
         raise
     tx.modes.close(tx)
     tx.graph.drop_idle()
-    return Capture(frame.decoded, tx, exit_, entry)
+    return Capture(frame.decoded, tx, exit_, is_continuation)
 
 
 def _cell(tx: Trace, real: Any, path: Source) -> Value:

@@ -11,17 +11,11 @@ from ....guards.guard import Guard
 from ....options import Options
 from ...pycode.instr import Op
 from ...values.iterators.iterator import VARYING_COMPREHENSION, VARYING_LOOP
+from ..uncaptured_code import FirstRun, UncapturedCode
 from .frame_state import FrameState
 from .outcome import Restart
 
 OPERATION = 200  # instructions that cost as much as an operation on fake tensors, or on symbols
-# What is left to Python: loops (id of the code object, index of the loop's start), branches whose
-# expected side was not taken (the same of the branch, its index negative), and what an object does
-# once (id of the object, ONCE; BEFORE, where a call was left to Python because it may do it). Of a
-# loop whose length varies a second item says so (VARYING); of a comprehension there is only that
-# one, with the index 0.
-Loops = set[tuple[int, int]]
-ONCE, VARYING, BEFORE = 1 << 30, 1 << 29, 1 << 28
 
 
 @dataclass
@@ -34,17 +28,12 @@ class LoopIterations:
     count: int = 0
 
 
-def mark_of_varying(loop: tuple[int, int]) -> tuple[int, int]:
-    """What says that the length of a loop varies."""
-    return loop[0], loop[1] + VARYING
-
-
 class WorkBudget:
     """Counts instructions against `trace_budget`, and a loop's work against `unroll_budget`."""
 
-    def __init__(self, options: Options, loops: Loops, stop_at: int) -> None:
+    def __init__(self, options: Options, uncaptured: UncapturedCode, stop_at: int) -> None:
         self.options = options
-        self.loops = loops
+        self.uncaptured = uncaptured
         # the position of the break, where it is known beforehand (outcome.py); -1 for none
         self.stop_at = stop_at
         self.instructions = 0
@@ -59,11 +48,10 @@ class WorkBudget:
     def start_iteration(self, frame: FrameState, target: int) -> None:
         """Counts an iteration, when a frame jumps back to the start of a loop. The loop is left to
         Python once unrolling it exceeds the budget."""
-        tx = frame.tx
-        loop = (id(frame.decoded.code), target)
-        if mark_of_varying(loop) in self.loops:
+        tx, code = frame.tx, frame.decoded.code
+        if self.uncaptured.has_varying_loop(code, target):
             raise GraphBreak("unsupported-value", VARYING_LOOP)
-        if loop in self.loops:
+        if self.uncaptured.has_loop(code, target):
             raise GraphBreak("long-loop", str(self.options.unroll_iterations))
         symbolic_work = tx.symbols.shapes.asked if tx.symbols.exist else 0
         work = self.instructions + OPERATION * (len(tx.graph.nodes) + symbolic_work)
@@ -77,7 +65,7 @@ class WorkBudget:
             iterations.count > self.options.unroll_iterations
             and work - iterations.work > self.options.unroll_budget
         ):
-            self.loops.add(loop)
+            self.uncaptured.add_loop(code, target)
             raise Restart(
                 iterations.position, GraphBreak("long-loop", str(self.options.unroll_iterations))
             )
@@ -86,26 +74,22 @@ class WorkBudget:
         """Breaks in front of a loop whose length varies: what it does is compiled for an
         iteration."""
         if frame.decoded.instrs[target].op is Op.FOR_ITER:
-            loop = (id(frame.decoded.code), target)
-            self.loops.update((loop, mark_of_varying(loop)))
+            self.uncaptured.add_loop(frame.decoded.code, target, varies=True)
             raise GraphBreak("unsupported-value", VARYING_LOOP)
 
     def leave_comprehension_to_python(self, code: CodeType) -> None:
         """Breaks in front of a comprehension whose length varies. It is not captured by itself
         either."""
-        self.loops.add((id(code), VARYING))
+        self.uncaptured.add_varying_comprehension(code)
         raise GraphBreak("unsupported-value", VARYING_COMPREHENSION)
 
     def leave_first_run_to_python(
-        self, obj: object, what: str, guard: Guard | None, when: int = ONCE
+        self, obj: object, what: str, guard: Guard | None, when: FirstRun = FirstRun.HERE
     ) -> None:
         """Has Python run this call of the root frame when it first meets the object, as code
         compiled for the first run would never run again. Not if the user wants graphs at once.
-        guard: by which another process knows such a call. when: ONCE where it runs now, BEFORE
-        where the call is likely to come to it."""
-        once = (id(obj), when)
-        if self.options.is_economical and once not in self.loops:
-            self.loops.add(once)
+        guard: by which another process knows such a call."""
+        if self.options.is_economical and self.uncaptured.add_first_run(obj, when):
             raise PostponedCompile(what, guard)
 
     def release_objects(self) -> None:

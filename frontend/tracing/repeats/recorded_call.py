@@ -47,7 +47,7 @@ class Beginning:
 
     nodes: int
     instructions: int
-    told_of_compiling: int | None
+    is_compiling_at: int | None
     steady: tuple[Any, ...]
 
     @classmethod
@@ -55,7 +55,7 @@ class Beginning:
         return cls(
             tx.graph.mark(),
             tx.work.instructions,
-            tx.frames.told_of_compiling,
+            tx.frames.is_compiling_at,
             steady_state(tx),
         )
 
@@ -97,7 +97,7 @@ class RecordedCall:
     metadata: dict[torch.fx.Node, Any]
     result: Value
     instructions: int
-    told_after: int | None
+    is_compiling_after: int | None
     steady: tuple[Any, ...]
 
     def is_like(self, steady: tuple[Any, ...]) -> bool:
@@ -126,16 +126,24 @@ def record_call(
         return None
     if not is_result(result, inside, arguments):
         return None
-    told = tx.frames.told_of_compiling
-    told_after = (
+    asked_at = tx.frames.is_compiling_at
+    is_compiling_after = (
         None
-        if told is None or told == beginning.told_of_compiling
-        else told - beginning.instructions
+        if asked_at is None or asked_at == beginning.is_compiling_at
+        else asked_at - beginning.instructions
     )
     lines = {node: node.meta.get("lines", ())[: -depth or None] for node in nodes}
     instructions = tx.work.instructions - beginning.instructions
     return RecordedCall(
-        module, arguments, nodes, lines, known, result, instructions, told_after, beginning.steady
+        module,
+        arguments,
+        nodes,
+        lines,
+        known,
+        result,
+        instructions,
+        is_compiling_after,
+        beginning.steady,
     )
 
 

@@ -137,8 +137,8 @@ class Repetition:
 
     def _count(self) -> None:
         tx, call = self._tx, self._call
-        if call.told_after is not None:
-            tx.frames.told_of_compiling = tx.work.instructions + call.told_after
+        if call.is_compiling_after is not None:
+            tx.frames.is_compiling_at = tx.work.instructions + call.is_compiling_after
         tx.work.instructions += call.instructions
 
 

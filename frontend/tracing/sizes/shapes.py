@@ -320,7 +320,7 @@ class Shapes:
         """The error for a mark that does not hold."""
         return MarkError(message)
 
-    # in the graph, and in rebuilt code
+    # in the graph, and in generated code
 
     def node(self, value: SymbolicNumber, graph: NumberGraph) -> torch.fx.Node:
         """The node of the graph that gives a number."""

@@ -74,6 +74,16 @@ class SymbolGuards:
 
     def guards(self) -> Iterator[Guard]:
         """The guards on symbols; complete only when the backend is done."""
+        yield from self._guards_of_facts()
+        yield from self._guards_of_ranges()
+        for symbol, line in self.positive.items():
+            if self._can_be_read(symbol) and not self.is_fixed(symbol):
+                yield self._relation(sympy.Ge(symbol, 1, evaluate=False), line)
+        yield from self._guards_asked_for()
+
+    def _guards_of_facts(self) -> Iterator[Guard]:
+        """A number that has a symbol's value, or that of a calculation with symbols, has it
+        again."""
         for fact in self.facts:
             expr = self._simplest(fact.sym.node.expr)
             home = self.homes.get(expr)
@@ -89,14 +99,17 @@ class SymbolGuards:
                     line,
                     {"here": fact.source},
                 )
+
+    def _guards_of_ranges(self) -> Iterator[Guard]:
+        """The bounds of sizes that the user marked as dynamic."""
         for symbol, mark in self.ranges:
             if mark.min is not None:
                 yield self._relation(sympy.Ge(symbol, mark.min, evaluate=False), "")
             if mark.max is not None:
                 yield self._relation(sympy.Le(symbol, mark.max, evaluate=False), "")
-        for symbol, line in self.positive.items():
-            if self._can_be_read(symbol) and not self.is_fixed(symbol):
-                yield self._relation(sympy.Ge(symbol, 1, evaluate=False), line)
+
+    def _guards_asked_for(self) -> Iterator[Guard]:
+        """What the program, torch or a backend decided by comparing symbols."""
         said = set()
         for asked, origin in zip(self.asked_for, self.asked_for.origins, strict=True):
             expr = self._simplest(asked.expr)

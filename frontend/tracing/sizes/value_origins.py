@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 class ValueOrigin:
     """An operation that takes a number, or a size, from a tensor's values. position: where a break
     can be made before it. instruction: what is left to Python once facts about the number have
-    turned out wrong (work_budget.py). reason, detail: those of the break."""
+    turned out wrong (uncaptured_code.py). reason, detail: those of the break."""
 
     position: int
     instruction: CodePlace

@@ -49,6 +49,8 @@ class DictIterator(Iterator):
         return value if self.what == "values" else TupleValue([key, value])
 
     def next(self, tx: TraceContext) -> Value | None:
+        """The next item. Raises RuntimeError where Python does: the dictionary has another size
+        than when the iterator was made. Breaks where keys have changed otherwise."""
         now = self.of.all_entries(tx)
         if self.index > len(self.keys):
             return None

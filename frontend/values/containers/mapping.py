@@ -68,6 +68,8 @@ class DictValue(DictContents):
         return super().method(tx, name, args, kwargs)
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
+        """A method, or what only some kinds of dictionary have: a default factory, and attributes
+        of an OrderedDict."""
         if self.cls is Counter and name in COUNTERS_OWN:
             return tx.calls.class_method(self, Counter, name)
         if name == "default_factory" and self.default_factory is not None:
@@ -104,6 +106,8 @@ class DictValue(DictContents):
         return DictIterator(self, "keys", tx, reversed)
 
     def item(self, tx: TraceContext, key: Value) -> Value:
+        """self[key]. For a missing key: the default factory, a Counter's 0, or a subclass's
+        __missing__."""
         value = self.get(tx, key)
         if value is not None:
             return value

@@ -87,6 +87,8 @@ class Sequence(BuiltinContainer):
         return SequenceIterator(self, len(self.items) - 1, -1)
 
     def item(self, tx: TraceContext, key: Value) -> Value:
+        """self[key]. Raises what Python raises, with its text, for an index that is out of range or
+        none."""
         if isinstance(key, SliceValue):
             part = call_now(tx, self.items.__getitem__, key.constant())
             return type(self)(part, None, list if self.cls is list else self._slice_class())

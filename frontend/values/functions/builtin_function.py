@@ -77,6 +77,9 @@ class BuiltinValue(Value):
         raise GraphBreak("unknown-call", f"{self.describe()}.{name}")
 
     def call(self, tx: TraceContext, args: Args, kwargs: Kwargs) -> Value:
+        """The first of these that applies: a model, a node of the graph, a method of a C class, a
+        pure function that is computed now, a method of the object that it is bound to, the same
+        function in Python."""
         refuse_disallowed(self.real)
         model = model_of(self.real)
         if model is not None:

@@ -162,6 +162,9 @@ class GeneratorValue(Iterator):
         return Constant(None)
 
     def reconstruct(self, emit: Emitter) -> None:
+        """Calls a function with the original code and a prologue that restores the frame's state
+        (pycode/resume.py); a generator that has started is advanced to the yield in which it
+        waits."""
         frame = self.frame
         if self.finished:
             emit.call(finished_generator, [])

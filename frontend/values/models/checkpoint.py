@@ -86,6 +86,8 @@ def needs_gradient(value: Value) -> bool:
 
 @models(checkpoint.checkpoint)
 def checkpoint_call(tx: TraceContext, function: Value, *args: Value, **kwargs: Value) -> Value:
+    """One node that calls the checkpointed operations as a subgraph; without gradients, the
+    operations themselves. Breaks where the function has side effects."""
     reentrant = is_reentrant(tx, args, kwargs)
     options = {name: kwargs.pop(name).constant() for name in OPTIONS if name in kwargs}
     contexts = kwargs.pop("context_fn", None)

@@ -37,6 +37,8 @@ def _classes(tx: TraceContext, spec: Value) -> Any:
 
 @models(isinstance)
 def builtin_isinstance(tx: TraceContext, obj: Value, spec: Value) -> Value:
+    """isinstance(obj, spec): asked of the real object or the fake tensor where there is one,
+    otherwise of the class. Breaks where Python code of a class decides."""
     classes = _classes(tx, spec)
     _refuse_hooks(classes, "__instancecheck__")
     try:

@@ -36,6 +36,8 @@ def builtin_super(tx: TraceContext, cls: Value, receiver: Value) -> Value:
 
 
 def _zero_argument_super(frame: InterpretedFrame, args: list[Value]) -> Value:
+    """super(), which finds its class in the cell `__class__` and its object in the frame's first
+    variable."""
     if len(args) == 2:
         return builtin_super(frame.tx, *args)
     if args or not frame.decoded.code.co_argcount:

@@ -24,5 +24,5 @@ def not_here(tx: TraceContext) -> Value:
 
 @models(is_compiling, ("torch._dynamo.external_utils", "is_compiling"))
 def return_true(tx: TraceContext) -> Value:
-    tx.frames.note_compiling()
+    tx.frames.note_is_compiling()
     return Constant(True)

@@ -64,6 +64,8 @@ for _module, _name in CALLERS.items():
 
 @models(HigherOrderOperator.__call__)
 def call(tx: TraceContext, operator: Value, *args: Value, **kwargs: Value) -> Value:
+    """Captures a call of a supported operator as one node. Breaks for the others, and under a
+    derivative."""
     real: Any = operator.real if isinstance(operator, UserObject) else None
     name = real._name if isinstance(real, HigherOrderOperator) else ""
     handler = OPERATORS.get(name)
@@ -142,6 +144,8 @@ def torch_cond(
 def cond(
     call: OperatorCall, predicate: Value, true_fn: Value, false_fn: Value, operands: Value
 ) -> Value:
+    """torch.cond: each branch is a graph, and both must return alike tensors. A predicate that is
+    no tensor is decided now."""
     tx = call.tx
     given, predicate = operands.unpack(tx), tx.look(predicate)
     if not isinstance(predicate, TensorValue):
@@ -170,6 +174,8 @@ def cond(
 def while_loop(
     call: OperatorCall, cond_fn: Value, body_fn: Value, carried: Value, additional: Value
 ) -> Value:
+    """while_loop: condition and body are graphs of the carried tensors, which keep their
+    properties."""
     tx = call.tx
     given, more = TensorTree(tx, carried).leaves, TensorTree(tx, additional).leaves
     examples = [value.fake for value in (*given, *more)]
@@ -201,6 +207,7 @@ OTHER_PROPERTIES = "it returns tensors with other properties than it gets"
 def scan(
     call: OperatorCall, combine: Value, init: Value, xs: Value, additional_inputs: Value
 ) -> Value:
+    """scan: the function is a graph of the carried tensors and of one slice of the scanned ones."""
     tx = call.tx
     carried, scanned = TensorTree(tx, init).leaves, TensorTree(tx, xs).leaves
     more = TensorTree(tx, additional_inputs).leaves
@@ -226,6 +233,7 @@ def scan(
 
 
 def map_impl(call: OperatorCall, function: Value, xs: Value, additional: Value) -> Value:
+    """map: the function is a graph of one slice of the mapped tensors."""
     tx = call.tx
     mapped, more = TensorTree(tx, xs).leaves, TensorTree(tx, additional).leaves
     examples = [value.fake[0] for value in mapped] + [value.fake for value in more]

@@ -77,7 +77,7 @@ def is_compiling(tx: TraceContext) -> Value:
     """True, except where nn.Module tests whether it may leave out hooks that are always called."""
     if tx.frames.innermost_globals() is vars(torch.nn.modules.module):
         return Constant(False)
-    tx.frames.note_compiling()
+    tx.frames.note_is_compiling()
     return Constant(True)
 
 
@@ -411,6 +411,8 @@ def foreach_addcdiv(
     *scalars: Value,
     **named: Value,
 ) -> Value:
+    """_foreach_addcdiv_ whose factors are tensors: one addcdiv_ for each tensor (see
+    tensor_addcdiv)."""
     factors = (
         scalars[0].unpack(tx) if scalars and isinstance(scalars[0], Sequence | TensorValue) else []
     )

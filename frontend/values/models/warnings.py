@@ -26,6 +26,8 @@ def warn(
     stacklevel: Value | None = None,
     source: Value | None = None,
 ) -> Value:
+    """Records the warning; it is given when the graph has run. What becomes of it (filters, a list
+    that records warnings, stderr) is guarded. Breaks at other forms of the call."""
     if category is None or category.is_none():
         category = tx.wrap(UserWarning, None)
     level = 1 if stacklevel is None else stacklevel.constant()

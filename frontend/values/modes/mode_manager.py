@@ -6,7 +6,7 @@ from __future__ import annotations
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch._functorch import predispatch
@@ -23,7 +23,16 @@ from ..emitter import Emitter
 from ..registry import wraps
 from .context_manager import ContextManager
 
-Mark = tuple[int, int, int, bool, tuple[int, int]]
+
+class ModesMark(NamedTuple):
+    """A point to which TorchModes rolls back: its lengths and counts then, and the grad mode."""
+
+    opened: int
+    left: int
+    entered: int
+    grad: bool
+    subclasses_off: int
+    indexes_by_tensors: int
 
 
 class ModeManager(ContextManager):
@@ -146,6 +155,8 @@ class TorchModes:
     def enter(
         self, tx: TraceContext, cls: type, arguments: list[Any], keywords: dict[str, Any]
     ) -> Any:
+        """Enters a mode of torch, here and in the graph. Returns what leave() takes: the grad mode
+        before, or the node that entered the mode."""
         if cls in GRAD_MODES:
             before = torch.is_grad_enabled()
             self.set_grad(tx, GRAD_MODES[cls](arguments, keywords))
@@ -248,23 +259,29 @@ class TorchModes:
             tx.graph.raw_call(torch._C._set_grad_enabled, (enabled,))
             torch._C._set_grad_enabled(enabled)
 
-    def mark(self) -> Mark:
+    def mark(self) -> ModesMark:
         """A point to roll back to."""
-        counts = self.subclasses_off, self.indexes_by_tensors
-        return len(self.open), len(self.left), len(self.cleanups), torch.is_grad_enabled(), counts
+        return ModesMark(
+            len(self.open),
+            len(self.left),
+            len(self.cleanups),
+            torch.is_grad_enabled(),
+            self.subclasses_off,
+            self.indexes_by_tensors,
+        )
 
-    def rollback(self, mark: Mark) -> None:
+    def rollback(self, mark: ModesMark) -> None:
         """Leaves everything entered since. Breaks where something was left since, which cannot be
         entered again."""
-        opened, left, entered, grad, counts = mark
-        if len(self.open) < opened or len(self.cleanups) < entered:
+        if len(self.open) < mark.opened or len(self.cleanups) < mark.entered:
             raise GraphBreak("unsupported-value", "a mode left in a call that breaks")
-        del self.open[opened:]
-        del self.left[left:]
-        while len(self.cleanups) > entered:
+        del self.open[mark.opened :]
+        del self.left[mark.left :]
+        while len(self.cleanups) > mark.entered:
             self._undo(self.cleanups.pop(), None)
-        torch._C._set_grad_enabled(grad)
-        self.subclasses_off, self.indexes_by_tensors = counts
+        torch._C._set_grad_enabled(mark.grad)
+        self.subclasses_off = mark.subclasses_off
+        self.indexes_by_tensors = mark.indexes_by_tensors
 
     def close(self, tx: TraceContext | None) -> None:
         """Ends the capture: leaves everything that is open, in the graph too when a context is

@@ -45,7 +45,7 @@ from .replacements import METHODS as REPLACED_METHODS
 from .replacements import REPLACEMENTS
 from .result_layout import has_unknown_sizes, is_same_view, lay_out_result
 from .reversed_array import ReversedArray, reverse, runs_backwards, view_backwards
-from .torch_numpy import QUIET, REFUSED, numpy_defaults, torch_numpy
+from .torch_numpy import REFUSED, WITHOUT_WARNINGS, numpy_defaults, torch_numpy
 
 POWERS = frozenset({"pow", "power"})
 TAKES = frozenset({"take", "take_along_axis", "choose"})
@@ -493,5 +493,5 @@ class ArrayCall:
     def expect_no_warning(self, result: ArrayValue) -> None:
         """Expects that NumPy does not warn of a result, or raise, as numpy.errstate says."""
         fake = result.fake
-        if self.name not in QUIET and (fake.is_floating_point() or fake.is_complex()):
+        if self.name not in WITHOUT_WARNINGS and (fake.is_floating_point() or fake.is_complex()):
             expect_finite(self.tx, result.tensor, self.name)

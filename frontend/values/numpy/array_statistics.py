@@ -195,6 +195,8 @@ def interp(
 def trapezoid(
     recorder: OperationRecorder, y: Any, x: Any = None, dx: float = 1.0, axis: int = -1
 ) -> Any:
+    """numpy.trapezoid, in the order of NumPy's operations, so that it rounds alike. Raises
+    TypeError for arguments that are left to NumPy."""
     heights = y.tensor
     if not heights.dim() or heights.dtype is torch.bool:
         raise TypeError("not of these arguments")

@@ -21,7 +21,7 @@ REFUSED = frozenset("""
     size modf fix angle geomspace logspace eig eigh svd qr
 """.split())  # fmt: skip
 # Functions that never warn of values.
-QUIET = frozenset("""
+WITHOUT_WARNINGS = frozenset("""
     array asarray ascontiguousarray copy zeros ones full eye identity empty arange
     zeros_like ones_like full_like empty_like
     reshape ravel flatten transpose swapaxes moveaxis rollaxis squeeze expand_dims T real imag

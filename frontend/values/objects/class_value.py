@@ -244,6 +244,8 @@ class ClassValue(Value):
         return self.source if self.source is not None else class_source(self.cls)
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
+        """Looks in Python's order: a data descriptor of the metaclass, the class and its bases, the
+        metaclass. What the program has stored in the class comes first."""
         if name in ATTRIBUTES_OF_TYPE:
             found = type.__getattribute__(self.cls, name)
             return tx.wrap(found, attribute_path(self.path(tx), name))
@@ -375,6 +377,8 @@ class ClassValue(Value):
         return found
 
     def call(self, tx: TraceContext, args: Args, kwargs: Kwargs) -> Value:
+        """Makes an instance: by a model, now if it is a literal, or by __new__ and __init__, unless
+        the metaclass has a __call__."""
         model = model_of(self.cls)
         if model is not None:
             return call_model(tx, self, model, args, kwargs)

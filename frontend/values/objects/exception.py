@@ -35,6 +35,9 @@ class ExceptionValue(UserObject):
         self.created_at: int | None = None
 
     def generic_attribute(self, tx: TraceContext, name: str) -> Value:
+        """What exceptions store in C (args, value, __cause__, __context__) is known here for those
+        that the program made; the traceback of one that was raised is not, so a break is made
+        before that."""
         if name == "__traceback__" and self.real is None:
             if self.created_at is None:
                 return Constant(None)

@@ -53,6 +53,8 @@ class ModuleValue(UserObject):
     has_plain_dictionary = False
 
     def generic_attribute(self, tx: TraceContext, name: str) -> Value:
+        """As of any instance; where that has none, from the tables of parameters, buffers and
+        submodules, as nn.Module.__getattr__ does."""
         own = instance_dict(self.real)
         if (
             name in (own or ())

@@ -24,6 +24,8 @@ class SuperValue(Value):
         return super
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
+        """The attribute of the first class behind `cls` in the receiver's method resolution
+        order."""
         of_class = isinstance(self.receiver, ClassValue) and self.cls in (
             self.receiver.cls.__mro__ or ()
         )

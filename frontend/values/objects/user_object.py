@@ -120,6 +120,7 @@ class UserObject(ObjectAttributes):
         return ReversedItems(tx, self)
 
     def iterator(self, tx: TraceContext) -> Value:
+        """By __iter__, else by __getitem__ with 0, 1, 2, ..., as Python does."""
         if self.cls is types.GeneratorType or (
             self.cls.__module__ in ("builtins", "itertools") and hasattr(self.cls, "__next__")
         ):

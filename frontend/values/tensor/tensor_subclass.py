@@ -129,6 +129,8 @@ class SubclassMethod(Value):
         self.receiver, self.name = receiver, name
 
     def call(self, tx: TraceContext, args: Args, kwargs: Kwargs) -> Value:
+        """Calls the method of torch by way of the class's __torch_function__; directly where that
+        is switched off, or where the method is written in Python and does that itself."""
         if self.name == "as_subclass":  # the one that does not go through __torch_function__
             return self.receiver.plain.method(tx, self.name, args, kwargs)
         name = self.name

@@ -101,7 +101,7 @@ def test_calls_inside_a_statement_are_calls_of_their_own():
         return y * 2
 
     def outer(x, call):
-        y = x.sin()[0:3]  # rebuilt code holds the slice, which does not hash
+        y = x.sin()[0:3]  # generated code holds the slice, which does not hash
         z = call(y)
         return z.cos()
 

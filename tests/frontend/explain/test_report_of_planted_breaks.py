@@ -7,7 +7,7 @@ import importlib.util
 
 import pytest
 import torch
-from framejit.frontend.api import Observation
+from framejit.frontend.observation import Observation
 from framejit.options import config
 
 from . import planted

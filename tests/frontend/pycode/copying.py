@@ -43,7 +43,7 @@ class Copier:
             i for i in range(decoded.start, len(decoded.instrs)) if decoded.instrs[i].starts_group
         ]
         for i, end in zip(starts, [*starts[1:], len(decoded.instrs)], strict=True):
-            b.mark(self.label(i))
+            b.place_label(self.label(i))
             if i == cut:
                 hand_over()
             target = max(instr.target for instr in decoded.instrs[i:end])
@@ -105,16 +105,14 @@ def cut_copy(
         b.build_tuple(len(kept))
         b.build_tuple(3)
         b.return_value()
-        b.mark(go_on)
+        b.place_label(go_on)
 
     copier.copy_all(cut, hand_over)
     return copier.function_like(function)
 
 
 def call(b: CodeBuilder, function: Callable[[], Any]) -> None:
-    b.push_null_before_callee()
-    b.load_const(function)
-    b.push_null_after_callee()
+    b.load_callee(function)
     b.call(0)
 
 
@@ -124,10 +122,10 @@ def load_or_nothing(b: CodeBuilder, slot: int, depth: int) -> None:
     with b.protect(unbound, depth, False):
         b.load_slot(slot)
     b.jump(done)
-    b.mark(unbound)
+    b.place_label(unbound)
     b.pop_top()
     b.load_const(NOTHING)
-    b.mark(done)
+    b.place_label(done)
 
 
 def resume(

@@ -71,8 +71,8 @@ def test_positions_are_kept():
     assert shown[0] == shown[1] and ("^" in shown[0] or "~" in shown[0])
 
 
-def build(function=lambda a, b: None, entry="args", lifted=False):
-    b = CodeBuilder(decode(function.__code__), entry)
+def build(function=lambda a, b: None, takes_state=False, lifted=False):
+    b = CodeBuilder(decode(function.__code__), takes_state)
     if lifted:
         b.load_lifted()
         b.pop_top()
@@ -118,9 +118,7 @@ def test_calls():
 
     b = build()
     for names in ((), ("x",), ("x", "y")):
-        b.push_null_before_callee()
-        b.load_const(callee)
-        b.push_null_after_callee()
+        b.load_callee(callee)
         for slot in (0, 1, 0):
             b.load_slot(slot)
         b.call(3, names)
@@ -164,17 +162,17 @@ def test_conditional_jumps(value):
         b = build()
         back, go, there = b.label(), b.label(), b.label()
         b.jump(go)
-        b.mark(back)
+        b.place_label(back)
         b.load_const("jumped back")
         b.return_value()
-        b.mark(go)
+        b.place_label(go)
         for target in (there, back):
             b.load_slot(0)
             b.jump_if(when, target)
             b.load_const("through")
             b.return_value()
             if target is there:
-                b.mark(there)
+                b.place_label(there)
         function = made(b)
         assert function(value, 0) == ("jumped back" if bool(value) is when else "through")
 
@@ -185,7 +183,7 @@ def test_handlers_and_loops():
     b.build_list(0)
     b.load_slot(0)
     b.get_iter()
-    b.mark(loop)
+    b.place_label(loop)
     b.emit("FOR_ITER", after)
     with b.protect(bad, 2, False):
         b.load_const(10)
@@ -193,7 +191,7 @@ def test_handlers_and_loops():
         b.emit("BINARY_OP", BinaryOp.FLOOR_DIVIDE)
     b.emit("LIST_APPEND", 2)
     b.jump(loop)
-    b.mark(bad)
+    b.place_label(bad)
     b.push_exc_info()
     b.load_const(ZeroDivisionError)
     b.check_exc_match()
@@ -201,11 +199,11 @@ def test_handlers_and_loops():
     b.pop_top()
     b.pop_except()
     b.jump(loop)
-    b.mark(other)
+    b.place_label(other)
     b.swap(2)
     b.pop_except()
     b.reraise()
-    b.mark(after)
+    b.place_label(after)
     b.return_value()
     function = made(b)
     assert function([1, 0, 5], 0) == [10, 2]
@@ -252,7 +250,7 @@ def test_make_function():
     "function", [plain, closures, lambda: None, lambda a: None, Derived.cell_self]
 )
 def test_state_entry(function, lifted):
-    b = build(function, "state", lifted=lifted)
+    b = build(function, takes_state=True, lifted=lifted)
     n = len(b.decoded.slots)
     b.load_slot(b.state_slot)
     b.unpack_sequence(n)
@@ -275,7 +273,7 @@ def test_state_entry(function, lifted):
 
 @pytest.mark.parametrize("lifted", [False, True])
 def test_state_entry_leaves_slots_unbound(lifted):
-    b = build(plain, "state", lifted=lifted)
+    b = build(plain, takes_state=True, lifted=lifted)
     b.load_slot(0)
     b.return_value()
     with pytest.raises(UnboundLocalError):
@@ -286,7 +284,7 @@ def test_state_entry_leaves_slots_unbound(lifted):
 def test_super_and_locals_in_state_entered_code(lifted):
     """super() finds slot 0 and the cell of __class__; locals() takes cells for what they hold."""
     function = Derived.cell_self
-    b = build(function, "state", lifted=lifted)
+    b = build(function, takes_state=True, lifted=lifted)
     n = len(b.decoded.slots)
     b.load_slot(b.state_slot)
     b.unpack_sequence(n)
@@ -296,9 +294,7 @@ def test_super_and_locals_in_state_entered_code(lifted):
         if slot is not None:
             b.delete_slot(slot)
     for called in (super, locals):
-        b.push_null_before_callee()
-        b.load_const(called)
-        b.push_null_after_callee()
+        b.load_callee(called)
         b.call(0)
     b.build_tuple(2)
     b.return_value()
@@ -348,7 +344,7 @@ def test_stack_size():
 
 
 def test_code_that_loads_no_lifted_objects_takes_none():
-    b = build(plain, "state")
+    b = build(plain, takes_state=True)
     b.load_state()
     b.return_value()
     assert b.finish().co_argcount == 1

@@ -199,7 +199,7 @@ def test_memo_is_by_identity():
     code = samples.plain.__code__
     assert decode(code) is decode(code)
     assert decode(code.replace()) is not decode(code)
-    builder = CodeBuilder(decode(code), "state")
+    builder = CodeBuilder(decode(code), takes_state=True)
     builder.load_const([])  # a code object with it does not hash
     builder.return_value()
     assert decode(builder.finish()).instrs[-1].op is Op.RETURN_VALUE

@@ -91,22 +91,22 @@ def interpret_call(
     """The result of a call: inlined for a Python function, else by the callee's own rules. Follows
     callables that only call another one. completion: what Python does with the result."""
     tx = frame.tx
-    through: tuple[PassthroughFrame, ...] = ()
+    passthroughs: tuple[PassthroughFrame, ...] = ()
     steps = 0
     while (pending := callee.tail_call(tx, args, kwargs)) is not None:
         callee, args, kwargs, between = pending
-        through += between
+        passthroughs += between
         steps += 1
         if steps > sys.getrecursionlimit():  # what calls itself has no end
             raise GraphBreak("too-deep", " (Python's recursion limit)")
     if isinstance(callee, FunctionValue) and callee.is_inlined():
         leave_comprehension_to_python(tx, callee, args)
-        return tx.calls.inline(callee, args, kwargs, through, completion)
+        return tx.calls.inline(callee, args, kwargs, passthroughs, completion)
     args, kwargs = look_at_all(tx, args, kwargs)
     if (
         isinstance(callee, ClassValue)
         and completion is AS_IS
-        and not through
+        and not passthroughs
         and callee.is_constructed()
     ):
         return construct_instance(frame, callee, args, kwargs)

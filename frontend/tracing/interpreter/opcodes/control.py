@@ -58,7 +58,7 @@ def is_true(frame: Interpreter, tested: Value, instr: Instr) -> bool:
         )
         branch = frame.tx.frames.instruction()
         expected = instr.arg is not jumping
-        if jumping is going_on or branch.key in frame.tx.work.loops:
+        if jumping is going_on or frame.tx.work.uncaptured.has_instruction(branch):
             return tested.truth(frame.tx)
         if isinstance(tested, SymbolicNumber):
             return tested.expect(expected)

@@ -26,6 +26,8 @@ MODES = (TorchFunctionMode, TorchDispatchMode)
 
 @handles(Op.RAISE)
 def raise_(frame: Interpreter, instr: Instr) -> None:
+    """Raises an exception that the program made here. Breaks for one that existed before: Python
+    would change its traceback and its context."""
     tx = frame.tx
     if instr.arg == 0:
         if tx.exceptions.handled is None:

@@ -30,6 +30,8 @@ def get_yield_from_iter(frame: Interpreter, instr: Instr) -> None:
 
 @handles(Op.SEND)
 def send(frame: Interpreter, instr: Instr) -> None:
+    """`yield from` and `await`: passes a value on to the receiver; jumps, with its result, when the
+    receiver is done."""
     tx = frame.tx
     value, receiver = frame.pop(), frame.peek()
     try:

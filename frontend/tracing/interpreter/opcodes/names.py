@@ -217,6 +217,7 @@ def delete_attr(frame: Interpreter, instr: Instr) -> None:
 
 @handles(Op.IMPORT_NAME)
 def import_name(frame: Interpreter, instr: Instr) -> None:
+    """Finds a module that is loaded. Breaks at a first import, which runs the module's code."""
     fromlist, level = frame.pop().constant(), frame.pop().constant()
     package = frame.globals.get("__package__") or ""
     full = instr.arg
