@@ -63,7 +63,8 @@ class GraphRequest:
     """A graph to compile. inputs: the placeholders in use. expected: nodes that must be true at run
     time; if one is not, `on_failure` is called with its position, and Rerun is raised. seed: for
     the generators, set before the graph draws random numbers. overlapping: names of written inputs,
-    each with the name of an input that shares memory with it."""
+    each with the name of an input that shares memory with it. without_torch_function: the graph
+    runs while torch calls no `__torch_function__` of a class."""
 
     captured: CapturedGraph
     inputs: Sequence[torch.fx.Node]
@@ -74,6 +75,7 @@ class GraphRequest:
     on_failure: Callable[[int], None] | None = None
     seed: int | None = None
     overlapping: Sequence[tuple[str, str]] = ()
+    without_torch_function: bool = False
 
 
 def compile_graph(request: GraphRequest) -> Callable[..., Any]:
@@ -103,6 +105,8 @@ def compile_graph(request: GraphRequest) -> Callable[..., Any]:
     forward = wrap(gm.forward)
     compiled = wrap(compiled) if uses_backend else forward
     call = with_fallback(request, compiled, forward, backend.description, bool(shared))
+    if request.without_torch_function:
+        call = GraphWithoutTorchFunction(call)
     if has_collectives(nodes):
         return NamedCollectives(call, f"{request.report.function} from {request.report.where}")
     return call
@@ -248,6 +252,17 @@ class SeededGraph:
     def __call__(self, *args: Any) -> Any:
         torch.manual_seed(self.seed)
         return self.compiled(*args)
+
+
+class GraphWithoutTorchFunction:
+    """Runs a graph while torch calls no `__torch_function__` of a class."""
+
+    def __init__(self, compiled: Callable[..., Any]) -> None:
+        self.compiled = compiled
+
+    def __call__(self, *args: Any) -> Any:
+        with torch._C.DisableTorchFunctionSubclass():
+            return self.compiled(*args)
 
 
 class ExpectingGraph:

@@ -50,6 +50,7 @@ WHY = {
     "torch.Tensor._view_func": "creates a view anew, of another base",
     "torch.Tensor._version": "how often a tensor was written into",
     "torch._C.DisableTorchFunction": "runs operators without tensor subclasses and function modes",
+    "torch._C._EnableTorchFunction": "calls `__torch_function__` where it was switched off",
     "torch._C.DispatchKey": "names of dispatch keys",
     "torch._C.ScriptMethod": "knows what TorchScript has compiled",
     "torch._C.TensorBase": "methods of tensors that are written in C",

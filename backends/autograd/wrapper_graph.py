@@ -24,13 +24,14 @@ from ..graph.wrappers import is_distributed, is_wrapper
 @record
 class WrapperForm:
     """How a wrapper is made of its parts: what its class flattens it to. parts: by name, the form
-    of a part that is itself a wrapper, else None."""
+    of a part that is itself a wrapper, else None. size, stride: None for a number that varies;
+    graphs take and return these numbers behind the parts."""
 
     cls: Any
     parts: tuple[tuple[str, WrapperForm | None], ...]
     metadata: Any
-    size: tuple[int, ...]
-    stride: tuple[int, ...]
+    size: tuple[int | None, ...]
+    stride: tuple[int | None, ...]
 
     @classmethod
     def of(cls, fake: Any) -> WrapperForm | None:
@@ -41,9 +42,8 @@ class WrapperForm:
             raise CannotRebuild
         names, metadata = fake.__tensor_flatten__()
         parts = tuple((name, cls.of(getattr(fake, name))) for name in names)
-        return cls(
-            type(fake), parts, metadata, tuple(fake.shape), fake.stride()
-        ).require_fixed_sizes()
+        size, stride = (tuple(map(fixed_number, found)) for found in (fake.shape, fake.stride()))
+        return cls(type(fake), parts, metadata, size, stride).require_fixed_metadata()
 
     @classmethod
     def described_by(cls, about: Any) -> WrapperForm | None:
@@ -54,23 +54,52 @@ class WrapperForm:
         parts = tuple((name, cls.described_by(part)) for name, part in about.attrs.items())
         kind = about.original_subclass_type or type(about.original_subclass)
         size, stride = tuple(about.outer_size), tuple(about.outer_stride)
-        return cls(kind, parts, about.meta, size, stride).require_fixed_sizes()
+        made = cls(kind, parts, about.meta, size, stride)
+        # ragged sizes are no numbers that a graph could return
+        fits = all(type(number) in (int, type(None)) for number in (*size, *stride))
+        if not fits or (made.varies and not about.included_subclass_symints):
+            raise CannotRebuild
+        return made.require_fixed_metadata()
 
-    def require_fixed_sizes(self) -> WrapperForm:
-        """The form itself. Raises CannotRebuild where a size varies (aot_autograd has None for
-        it)."""
-        sizes = (*self.size, *self.stride)
-        varies = any(
+    def require_fixed_metadata(self) -> WrapperForm:
+        """The form itself. Raises CannotRebuild where its metadata varies."""
+        if any(
             isinstance(leaf, torch.SymInt | torch.Tensor) for leaf in tree_leaves(self.metadata)
-        )
-        if varies or not all(type(size) is int for size in sizes):
+        ):
+            raise CannotRebuild
+        if self.varies and is_distributed(self.cls):  # the sizes are in the metadata, too
             raise CannotRebuild
         return self
 
     @property
+    def varies(self) -> bool:
+        """Whether one of its own sizes or strides varies."""
+        return None in self.size or None in self.stride
+
+    @property
     def count(self) -> int:
-        """How many parts there are that are no wrappers."""
-        return len(self.paths())
+        """How many values graphs take for it: parts that are no wrappers, and numbers."""
+        numbers = self.size.count(None) + self.stride.count(None)
+        return numbers + sum(1 if form is None else form.count for _, form in self.parts)
+
+    @property
+    def reader(self) -> Callable[[Any], Sequence[Any]]:
+        """A function that gives what graphs take for a wrapper."""
+        paths = self.paths()
+        return reader_of(paths) if len(paths) == self.count else self.read
+
+    def read(self, wrapper: Any) -> list[Any]:
+        """What graphs take for a wrapper."""
+        found: list[Any] = []
+        for name, form in self.parts:
+            part = getattr(wrapper, name)
+            found += (part,) if form is None else form.read(part)
+        for expected, number in zip(
+            (*self.size, *self.stride), (*wrapper.shape, *wrapper.stride()), strict=True
+        ):
+            if expected is None:
+                found.append(number)
+        return found
 
     def paths(self) -> list[str]:
         """The attributes that lead to the parts that are no wrappers."""
@@ -85,7 +114,16 @@ class WrapperForm:
         inner = {
             name: next(parts) if form is None else form.make(parts) for name, form in self.parts
         }
-        return self.cls.__tensor_unflatten__(inner, self.metadata, self.size, self.stride)
+        size, stride = (
+            tuple([next(parts) if number is None else number for number in numbers])
+            for numbers in (self.size, self.stride)
+        )
+        return self.cls.__tensor_unflatten__(inner, self.metadata, size, stride)
+
+
+def fixed_number(number: Any) -> int | None:
+    """A size; None for one that varies, as aot_autograd has it."""
+    return number if type(number) is int else None
 
 
 class CannotRebuild(Exception):
@@ -117,11 +155,11 @@ class WrapperGraph:
 
 Forms = Sequence[WrapperForm | None]
 # by value, what reads its parts; None where it is no wrapper
-Readers = Sequence[Callable[[Any], tuple[Any, ...]] | None]
+Readers = Sequence[Callable[[Any], Sequence[Any]] | None]
 
 
 def readers_of(forms: Forms) -> Readers:
-    return [None if form is None else reader_of(form.paths()) for form in forms]
+    return [None if form is None else form.reader for form in forms]
 
 
 def take_apart(values: Sequence[Any], readers: Readers) -> list[Any]:

@@ -146,6 +146,7 @@ def wrapper_node(
     if len(made) != 1 or made[0].maybe_subclass_metadata is None:
         return None
     about = made[0].metadata
+    about.dynamic_outputs = False  # as in eager, results are not marked
     try:
         inputs, returned, gradients = (
             [WrapperForm.described_by(one) for one in some]

@@ -30,8 +30,10 @@ NAMEDTUPLE_MODULE = "namedtuple_"
 # Functions under which everything stays in Python: the code inside runs again in the backward pass,
 # where the hook is off, and torch counts the tensors that both runs save.
 IN_PYTHON = (inspect.unwrap(checkpoint.checkpoint).__code__,)
-# Methods that torch calls inside its dispatcher, and the function by which a subclass is made.
-BELOW_DISPATCHER = frozenset({"__torch_dispatch__", "__tensor_flatten__", "__tensor_unflatten__"})
+# Methods that torch calls inside an operator, and the function by which a subclass is made.
+INSIDE_OPERATORS = frozenset(
+    {"__torch_function__", "__torch_dispatch__", "__tensor_flatten__", "__tensor_unflatten__"}
+)
 MAKES_WRAPPERS = "_make_wrapper_subclass"
 
 
@@ -45,7 +47,7 @@ def stays_in_python(code: types.CodeType) -> bool:
         any(code is other for other in IN_PYTHON)  # by identity: constants may have no hash
         or any(code is getattr(callback, "__code__", None) for callback in gc.callbacks)
         or writes_output(code)
-        or code.co_name in BELOW_DISPATCHER
+        or code.co_name in INSIDE_OPERATORS
         or MAKES_WRAPPERS in code.co_names
         or is_wrapper(code, TORCH)
         or (code.co_filename.startswith(TORCH_COMPILE) and not is_shallow_wrapper(code, TORCH))

@@ -198,6 +198,7 @@ class Compilation:
                     FailedExpectation(self.unit.uncaptured, branches, self.unit.tier),
                     capture.trace.random.seed,
                     memory.overlapping,
+                    capture.trace.modes.torch_function.are_interpreted,
                 )
             )
         return compiled if self.marks is None else self.marks.time_graph(compiled)

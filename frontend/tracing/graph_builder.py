@@ -28,7 +28,7 @@ from ..values.containers.list import ListValue
 from ..values.containers.sequence import TupleValue
 from ..values.context import TraceContext
 from ..values.modes.mode_manager import MODE_SWITCHES, TorchModes
-from ..values.tensor.distributed_tensor import family_of
+from ..values.tensor.overriding_wrapper import family_of
 from ..values.tensor.read_number import describe_reading
 from ..values.tensor.symbolic_number import SymbolicNumber
 from ..values.tensor.tensor import TensorValue

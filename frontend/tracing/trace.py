@@ -108,6 +108,7 @@ class Trace:
         self.effects.release_objects()
         self.frames.release_objects()
         self.graph.release_objects()
+        self.modes.torch_function.close()
 
     def expect_size_facts(self) -> Restart | None:
         """Expects what the capture assumed of numbers known only at run time: where that is

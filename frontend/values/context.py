@@ -19,6 +19,7 @@ from ...options import Options
 from ..pycode.call_completion import AS_IS, CallCompletion
 from ..pycode.instr import DecodedCode
 from ..pycode.passthrough import PassthroughFrame
+from .modes.torch_function_calls import TorchFunctionCalls
 
 if TYPE_CHECKING:
     from .base import Args, Kwargs, ObservedException, Value
@@ -200,6 +201,7 @@ class ModesOfTorch(Protocol):
     """torch's modes while a frame is traced."""
 
     subclasses_off: int
+    torch_function: TorchFunctionCalls
     indexes_by_tensors: int
     open: list[Any]  # the managers that are entered
 

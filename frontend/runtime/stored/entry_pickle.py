@@ -41,6 +41,7 @@ from .guard_table import PLAIN
 from .live_code import with_live_code
 from .object_descriptions import AtSource, Description, NotStorable, describe, describe_globals
 from .operators import is_users_operator
+from .wrapper_metadata import FORM_REDUCERS
 
 OURS = "framejit"
 SENTINELS = {"unbound": native.UNBOUND, "unbound slot": _hook.UNBOUND, "...": ...}
@@ -394,5 +395,5 @@ REDUCERS: dict[type, Callable[[Any], Any]] = {
     ContinuationMaker: reduce_maker, Quiet: reduce_quiet, DecodedCode: reduce_decoded,
     CallCompletion: reduce_completion, torch._ops.OpOverload: reduce_overload,
     torch._ops.OpOverloadPacket: reduce_overload, torch.dtype: reduce_torch_value,
-    torch.layout: reduce_torch_value, torch.memory_format: reduce_torch_value,
+    torch.layout: reduce_torch_value, torch.memory_format: reduce_torch_value, **FORM_REDUCERS,
 }  # fmt: skip

@@ -27,7 +27,7 @@ from ...values.objects.mro import MISSING
 from ...values.objects.nn_module import ModuleValue
 from ...values.objects.user_object import UserObject
 from ...values.registry import accepts, method_of
-from ...values.tensor.tensor_subclass import SubclassMethod, TensorObject
+from ...values.tensor.tensor_subclass import TensorObject, call_method_in_c
 from ..repeats.repeated_calls import RepeatedCalls
 from ..trace import Trace
 from .construct import construct, new_object
@@ -110,7 +110,7 @@ class Calls:
         n, v)`, `torch.Tensor.add(a, b)`."""
         owner, name = descriptor.__objclass__, descriptor.__name__
         if isinstance(receiver, TensorObject) and owner is not object:
-            return SubclassMethod(receiver, name).call(self._tx, args, kwargs)
+            return call_method_in_c(self._tx, descriptor, name, [receiver, *args], kwargs)
         if not isinstance(receiver, UserObject):
             return self._method_of_owner(receiver, owner, name, args, kwargs)
         if owner is object or issubclass(owner, BaseException):

@@ -22,6 +22,7 @@ from ..context import TraceContext
 from ..emitter import Emitter
 from ..registry import wraps
 from .context_manager import ContextManager
+from .torch_function_calls import TorchFunctionCalls
 
 
 class ModesMark(NamedTuple):
@@ -145,7 +146,9 @@ class TorchModes:
         self.lasting_grad: bool | None = None
         # of the levels of torch.func opened so far, outermost first
         self.level_positions: list[int] = []
-        self.subclasses_off = 0  # how often DisableTorchFunctionSubclass is entered
+        # how often DisableTorchFunctionSubclass is entered
+        self.subclasses_off = int(not torch._C._is_torch_function_enabled())
+        self.torch_function = TorchFunctionCalls()
         self.indexes_by_tensors = 0  # how often TransformGetItemToIndex is entered
         # what runs later, with or without gradients, while it is interpreted; "" for none
         self.runs_later = ""

@@ -236,12 +236,7 @@ def trace_backward(
     tx: TraceContext, cls: ClassValue, ctx: ContextValue, args: list[Value], results: list[Value]
 ) -> BackwardTrace:
     """Interprets the backward pass, on stand-ins for the gradients of the results."""
-    materialize = ctx.attrs.get("materialize_grads")
-    if materialize is not None and not materialize.truth(tx) and len(results) > 1:
-        raise GraphBreak(
-            "unsupported-value",
-            f"{cls.cls.__qualname__} with several outputs and set_materialize_grads(False)",
-        )
+    missing = missing_gradients(tx, cls, ctx, results)
     ctx.saved = ctx.declared_tensors(tx, "to_save", [])
     grads = [
         tx.graph.stand_in(incoming_gradient, position, result.fake)
@@ -250,7 +245,8 @@ def trace_backward(
         for position, result in enumerate(results)
     ]
     incoming = [grad for grad in grads if isinstance(grad, TensorValue)]
-    traced = run_backward(tx, cls, args, [ctx, *grads])
+    given = [Constant(None) if at in missing else grad for at, grad in enumerate(grads)]
+    traced = run_backward(tx, cls, args, [ctx, *given])
     returned = traced.value.all(tx) if isinstance(traced.value, TupleValue) else [traced.value]
     extra = returned[len(args) :]
     if len(returned) < len(args) or any(not value.is_none() for value in extra):
@@ -265,6 +261,32 @@ def trace_backward(
         traced.nodes,
         gradient_nodes(args, returned),
     )
+
+
+def missing_gradients(
+    tx: TraceContext, cls: ClassValue, ctx: ContextValue, results: list[Value]
+) -> set[int]:
+    """The positions of results for which backward gets None: those that are not differentiable,
+    where missing gradients do not become zeros. Breaks where more than one result is: which of
+    their gradients are missing is known in the backward pass only."""
+    materialize = ctx.attrs.get("materialize_grads")
+    if materialize is None or materialize.truth(tx):
+        return set()
+    fixed = [value.node for value in tensors_of(ctx.declared_tensors(tx, "non_differentiable", []))]
+    differentiable = {
+        position
+        for position, result in enumerate(results)
+        if isinstance(result, TensorValue)
+        and result.node not in fixed
+        and (result.fake.is_floating_point() or result.fake.is_complex())
+    }
+    transformed = torch._C._functorch.maybe_current_level() is not None
+    if len(results if transformed else differentiable) > 1:
+        raise GraphBreak(
+            "unsupported-value",
+            f"{cls.cls.__qualname__} with several outputs and set_materialize_grads(False)",
+        )
+    return set(range(len(results))) - differentiable
 
 
 def run_backward(

@@ -12,7 +12,6 @@ from typing import Any
 import torch
 
 from ....backends.graph.distributed_call import DistributedCall
-from ....backends.graph.wrappers import is_distributed
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ..base import Value
@@ -40,11 +39,6 @@ class DistributedTensor(WrapperTensor):
         if name == "_local_tensor":
             return tx.graph.function(getattr, self, Constant(name))
         return super().attribute(tx, name)
-
-
-def family_of(cls: type) -> type[WrapperTensor]:
-    """The family of values for instances of a wrapper class."""
-    return DistributedTensor if is_distributed(cls) else WrapperTensor
 
 
 def convert(tx: TraceContext, method: str, tensor: Value, fixed: dict[str, Value]) -> Value:

@@ -70,6 +70,10 @@ class TensorValue(Value):
         """The tensor on whose memory it is: itself, or what the program has stored as its data."""
         return self if self.data is None or self.data.stored is None else self.data.stored
 
+    def as_seen(self) -> Value:
+        """The value that the program sees, given the one that operators take."""
+        return self
+
     def describe(self) -> str:
         where = f" '{self.source.name}'" if self.source is not None else ""
         return f"a tensor{where}"
@@ -95,12 +99,12 @@ class TensorValue(Value):
         if name in GRAPH_ATTRIBUTES:
             return tx.graph.function(getattr, self, Constant(name))
         if not hasattr(self.cls, name):
-            return self._own_attribute(tx, name)
+            return self.own_attribute(tx, name)
         if name.startswith("__") or not callable(getattr(self.cls, name)):
             raise self.unsupported_use(f"attribute {name}")
         return TensorMethod(self, name)
 
-    def _own_attribute(self, tx: TraceContext, name: str) -> Value:
+    def own_attribute(self, tx: TraceContext, name: str) -> Value:
         """An attribute that the program has stored on the tensor, which its class does not
         define."""
         path = self.source and InstanceDict(self.source)
@@ -201,7 +205,7 @@ class TensorValue(Value):
         if handler is not None and accepts(handler, len(args) + 2, kwargs):
             return handler(tx, self, *args, **kwargs)
         if not hasattr(self.cls, name):
-            return self._own_attribute(tx, name).call(tx, args, kwargs)
+            return self.own_attribute(tx, name).call(tx, args, kwargs)
         return tx.graph.call("call_method", name, [self, *args], kwargs)
 
     def iterator(self, tx: TraceContext) -> Value:

@@ -27,6 +27,7 @@ from ..containers.slice import SliceValue
 from ..context import TraceContext
 from ..emitter import Emitter
 from ..identity_key import IdentityKey
+from ..objects.attribute_storage import instance_dict
 from ..objects.class_value import ClassValue, raw_attribute
 from ..objects.mro import lookup
 from ..objects.user_object import UserObject
@@ -86,13 +87,18 @@ class TensorObject(UserObject):
 
     def generic_attribute(self, tx: TraceContext, name: str) -> Value:
         owner, raw = lookup(self.cls, name)
-        if owner not in TORCHS or owner is object:
+        if owner not in TORCHS or owner is object or self._hides_method(name, raw):
             return super().generic_attribute(tx, name)
         if callable(raw):
             return SubclassMethod(self, name)
         if tx.modes.subclasses_off:
             return self.plain.attribute(tx, name)
         return dispatch_operation(tx, lambda stand_in: getattr(stand_in, name), [self], {})
+
+    def _hides_method(self, name: str, raw: Any) -> bool:
+        """Whether an attribute of the instance has the name of a method of torch's."""
+        own = name in self.attrs or name in (instance_dict(self.real) or {})
+        return own and not hasattr(type(raw), "__set__")
 
     def special_method(self, tx: TraceContext, name: str) -> Value | None:
         owner = lookup(self.cls, name)[0]
@@ -133,21 +139,28 @@ class SubclassMethod(Value):
         is switched off, or where the method is written in Python and does that itself."""
         if self.name == "as_subclass":  # the one that does not go through __torch_function__
             return self.receiver.plain.method(tx, self.name, args, kwargs)
-        name = self.name
         raw = lookup(self.receiver.cls, self.name)[1]
         given = [self.receiver, *args]
         if type(raw) is types.FunctionType:  # it asks itself, or only what it calls does
             return tx.wrap(raw, None).call(tx, given, kwargs)
-        if tx.modes.subclasses_off:
-            return call_unwrapped(
-                tx,
-                lambda tx, first, *rest, **named: first.method(tx, name, list(rest), named),
-                given,
-                kwargs,
-            )
-        return dispatch_operation(
-            tx, lambda first, *rest, **named: getattr(first, name)(*rest, **named), given, kwargs
+        return call_method_in_c(tx, raw, self.name, given, kwargs)
+
+    def reconstruct(self, emit: Emitter) -> None:
+        emit.push(self.receiver)
+        emit.builder.load_attr(self.name)
+
+
+def call_method_in_c(tx: TraceContext, raw: Any, name: str, args: Args, kwargs: Kwargs) -> Value:
+    """Calls a method that torch has in C, given as its class holds it, on an instance, which is the
+    first argument."""
+    if tx.modes.subclasses_off:
+        return call_unwrapped(
+            tx,
+            lambda tx, first, *rest, **named: first.method(tx, name, list(rest), named),
+            args,
+            kwargs,
         )
+    return dispatch_operation(tx, raw, args, kwargs)
 
 
 def wrap_subclass(tx: TraceContext, real: torch.Tensor, source: Source) -> Value:
@@ -166,7 +179,7 @@ def found_in(tx: TraceContext, values: Any) -> list[TensorObject]:
     found: list[TensorObject] = []
     for value in values:
         value = tx.look(value)
-        if type(value) is TensorObject:
+        if isinstance(value, TensorObject):
             found.append(value)
         elif isinstance(value, Sequence) and not value.is_constant():
             found += found_in(tx, value.all(tx))
@@ -239,7 +252,8 @@ def dispatch_operation(
     given = [stand_ins.of(arg) for arg in args]
     named = {name: stand_ins.of(arg) for name, arg in kwargs.items()}
     try:
-        operation(*given, **named)
+        with torch._C._EnableTorchFunction():
+            operation(*given, **named)
     except StandInCalled as noted:
         function, _, *rest = noted.args
     except Exception as error:
@@ -270,7 +284,17 @@ def call_unwrapped(
         for arg in found_in(tx, args)
         if isinstance(result, TensorValue) and arg.plain.is_same(result)
     ]
-    return same[0] if same else result
+    return same[0] if same else as_seen(result)
+
+
+def as_seen(result: Value) -> Value:
+    """The result of an operation as the program sees it."""
+    if isinstance(result, TensorValue):
+        return result.as_seen()
+    if type(result) in (ListValue, TupleValue):
+        assert isinstance(result, ListValue | TupleValue)
+        return type(result)(list(map(as_seen, result.items)), None, result.cls)
+    return result
 
 
 def call_torch_function(
@@ -323,10 +347,14 @@ def call_on_plain_tensors(tx: TraceContext, function: Value, rest: list[Value]) 
         if real.__name__ != "__get__":
             raise GraphBreak("subclass", f"{real.__name__} of an attribute")
         descriptor: Any = real.__self__
-        return tx.look(unwrap_instance(tx, args[0])).attribute(tx, descriptor.__name__)
-    return call_unwrapped(
-        tx, lambda tx, *args, **kwargs: function.call(tx, list(args), kwargs), args, named
-    )
+        return as_seen(tx.look(unwrap_instance(tx, args[0])).attribute(tx, descriptor.__name__))
+    tx.modes.subclasses_off += 1
+    try:
+        return call_unwrapped(
+            tx, lambda tx, *args, **kwargs: function.call(tx, list(args), kwargs), args, named
+        )
+    finally:
+        tx.modes.subclasses_off -= 1
 
 
 def unwrap_instance(tx: TraceContext, value: Value) -> Value:
@@ -341,6 +369,8 @@ def unwrap_instance(tx: TraceContext, value: Value) -> Value:
 
 def convert_results(tx: TraceContext, result: Value, cls: type) -> Value:
     if isinstance(result, TensorValue):
+        if not is_captured(cls):
+            raise GraphBreak("subclass", f"{cls.__name__}, made of a plain tensor")
         return TensorObject(cls, result)
     if type(result) in (ListValue, TupleValue):
         assert isinstance(result, ListValue | TupleValue)

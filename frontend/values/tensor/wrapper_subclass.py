@@ -48,18 +48,31 @@ def is_captured_wrapper(cls: type) -> bool:
         and is_wrapper(cls)
         and lookup(cls, "__getattribute__")[0] in TORCHS
         and lookup(cls, "__getattr__")[0] is None
-        and has_known_torch_function(cls)
+        and (has_known_torch_function(cls) or overrides_torch_function(cls))
     )
+
+
+def overrides_torch_function(cls: type) -> bool:
+    """Whether a wrapper class has a `__torch_function__` that is interpreted."""
+    raw = lookup(cls, "__torch_function__")[1]
+    function = getattr(raw, "__func__", None)
+    return isinstance(raw, classmethod) and isinstance(function, types.FunctionType)
 
 
 def has_known_torch_function(cls: type) -> bool:
     """Whether operators reach `__torch_dispatch__` as they are: by torch's own
     `__torch_function__`, or by none."""
     raw = lookup(cls, "__torch_function__")[1]
+    return raw is DISABLED or needs_torch_function(cls)
+
+
+def needs_torch_function(cls: type) -> bool:
+    """Whether torch calls the class's `__torch_function__` while a graph is captured, compiled and
+    run: it calls operators, and nothing of the program."""
+    raw = lookup(cls, "__torch_function__")[1]
     function = getattr(raw, "__func__", None)
-    if (getattr(function, "__module__", None) or "").startswith(PURE):
-        return True
-    return raw is DISABLED or raw is vars(torch.Tensor)["__torch_function__"]
+    in_library = (getattr(function, "__module__", None) or "").startswith(PURE)
+    return in_library or raw is vars(torch.Tensor)["__torch_function__"]
 
 
 @record
@@ -122,17 +135,24 @@ class WrapperTensor(TensorValue):
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
         owner, raw = lookup(self.cls, name)
+        if self.has_own(name, raw):
+            return self.own_attribute(tx, name)
         if owner in TORCHS:
             return super().attribute(tx, name)
-        if raw is MISSING or (not is_code(raw) and name in vars(self.fake)):
-            return self._own_attribute(tx, name)
         raw, source = raw_attribute(tx, self.cls, name, self.source and TypeOf(self.source))
         return bind(tx, raw, self, tx.wrap(self.cls, None), source)
 
-    def _own_attribute(self, tx: TraceContext, name: str) -> Value:
+    def has_own(self, name: str, raw: Any) -> bool:
+        """Whether an attribute is the instance's, given what its class has under the name. (A
+        class in C has a method `inner`.)"""
+        if raw is MISSING:
+            return True
+        return name in vars(self.fake) and not (is_code(raw) or hasattr(type(raw), "__set__"))
+
+    def own_attribute(self, tx: TraceContext, name: str) -> Value:
         """An attribute of the instance: an inner tensor, or what its constructor stored."""
         if self.real is not None and self.source is not None:
-            return super()._own_attribute(tx, name)
+            return super().own_attribute(tx, name)
         if name not in vars(self.fake):
             raise tx.exceptions.no_attribute(self.cls.__name__, name)
         found = vars(self.fake)[name]
@@ -165,24 +185,36 @@ def construct_wrapper(tx: TraceContext, cls: ClassValue, args: Args, kwargs: Kwa
     for name in ("__new__", "__init__"):
         raw, source = raw_attribute(tx, cls.cls, name, cls.path(tx))
         tx.guards.add(source, Kind.IS, raw)
+    choose_torch_function(tx, cls.cls)
     made = tx.graph.function(cls.cls, *args, **kwargs)
     if not isinstance(made, WrapperTensor):
         raise GraphBreak("subclass", f"{cls.cls.__name__}() that gives {made.describe()}")
     if made.fake.requires_grad:  # a new leaf, which a compiled graph would not return as one
         raise GraphBreak("subclass", f"{cls.cls.__name__}() that requires a gradient")
-    return made
+    return made.as_seen()
+
+
+def choose_torch_function(tx: TraceContext, cls: type) -> None:
+    """Notes who calls the `__torch_function__` of wrapper classes in this capture. Breaks where
+    torch calls that of one class, and another is interpreted."""
+    if has_known_torch_function(cls):
+        if needs_torch_function(cls) and not tx.modes.torch_function.leave_to_torch():
+            raise GraphBreak("subclass", f"{cls.__name__} beside an interpreted __torch_function__")
+    elif not tx.modes.torch_function.interpret():
+        raise GraphBreak("subclass", f"{cls.__name__} beside a wrapper of a library")
 
 
 def wrap_wrapper(tx: TraceContext, real: torch.Tensor, source: Source) -> Value:
     """The value of a wrapper that existed before the frame."""
     cls = type(real)
+    choose_torch_function(tx, cls)
     tx.guards.add(source, Kind.TYPE, cls)
     for name in HOOKS:
         tx.guards.add(ClassAttribute(TypeOf(source), name), Kind.IS, lookup(cls, name)[1])
     guard_parts(tx, real, source)
     value = tx.graph.input(tx, real, source)
     guard_distributions(tx, real, value.fake, source)
-    return value
+    return value.as_seen()
 
 
 def guard_flat_form(tx: TraceContext, real: torch.Tensor, source: Source) -> None:

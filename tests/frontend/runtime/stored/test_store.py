@@ -20,6 +20,7 @@ from framejit.events import Captured, Chosen, Stored
 from framejit.options import config
 from torch import nn
 from torch.nn import functional as F
+from torch.testing._internal.two_tensor import TwoTensor
 
 
 class Net(nn.Module):
@@ -426,6 +427,30 @@ def test_training_with_sizes_that_vary(backend):
     assert_same(train(first.run), want)
     later = Handle(Sizes, backend)
     assert_same(train(later.run), want)
+    assert (later.taken > 0, later.compiled) == (True, 0), later.sentences
+
+
+@pytest.mark.parametrize("gradients", [False, True], ids=["inference", "training"])
+def test_wrappers_with_sizes_that_vary(gradients):
+    def run(handle):
+        seen = []
+        for rows in (3, 5, 4):
+            torch.manual_seed(rows)
+            parts = torch.randn(4, rows).t(), torch.randn(4, rows).t()
+            made = handle(TwoTensor(*parts).requires_grad_(gradients))
+            seen += [made.a.detach(), made.b.detach()]
+            if gradients:
+                made.sum().backward()
+        return seen
+
+    def program(x):
+        return (x.sin() * x)[1:] + 1
+
+    want = run(program)
+    first = Handle(program, "native")
+    assert_same(run(first.run), want)
+    later = Handle(program, "native")
+    assert_same(run(later.run), want)
     assert (later.taken > 0, later.compiled) == (True, 0), later.sentences
 
 

@@ -610,3 +610,53 @@ def test_a_context_that_python_made_keeps_what_forward_saves():
         assert str(got) == str(expected)
     own = [one for one in compiled.framejit.explain().breaks if one.function.endswith(".forward")]
     assert [one.id for one in own] == ["output"]
+
+
+class Gated(torch.autograd.Function):
+    """A result, a mask and integers; missing gradients stay None."""
+
+    @staticmethod
+    def forward(x, y):
+        return x * y, (x > 0).float(), x.argsort()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+        ctx.mark_non_differentiable(output[1])
+        ctx.set_materialize_grads(False)
+
+    @staticmethod
+    def backward(ctx, g, of_mask, of_order):
+        x, y = ctx.saved_tensors
+        seen = 1 if of_mask is None and of_order is None else 100
+        return g * y * seen if ctx.needs_input_grad[0] else None, g * x
+
+
+def gated(x, y):
+    made, mask, order = Gated.apply(x, y)
+    return made * mask, order
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "native"])
+def test_gradients_of_results_that_are_not_differentiable_are_missing(backend):
+    check(gated, vec(4, grad=True), vec(4, grad=True), backward=True, backend=backend)
+    check(gated, vec(4), vec(4, grad=True), backward=True, backend=backend)
+
+
+class Halves(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.set_materialize_grads(False)
+        return x / 2, x * 2
+
+    @staticmethod
+    def backward(ctx, g, h):
+        return (0 if g is None else g / 2) + (0 if h is None else h * 2)
+
+
+def one_half(x):
+    return Halves.apply(x)[0].sin()
+
+
+def test_which_of_several_gradients_are_missing_is_known_later():
+    check(one_half, vec(4, grad=True), backward=True, graphs=None, breaks=None)

@@ -315,3 +315,67 @@ def test_torch_function_replaced_after_compile_is_seen(made_inside, owner):
     del changed.__torch_function__
     expected, found = asked()
     assert found == expected
+
+
+class Doubling(torch.Tensor):
+    """Doubles what torch gives, below its own `__torch_function__`."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        with torch._C.DisableTorchFunctionSubclass():
+            result = func(*args, **kwargs or {})
+            return result * 2
+
+
+def test_methods_of_torch_that_call_others_in_c():
+    """Tensor.unflatten is written in Python, and calls the method of its base class."""
+
+    def program(t):
+        return t.unflatten(0, (2, 2)), torch.Tensor.unflatten(t, 0, (2, 2))
+
+    handle = strict_compile(program, backend="eager", fullgraph=True)
+    for mine, other in zip(
+        program(vec(4).as_subclass(Doubling)), handle(vec(4).as_subclass(Doubling)), strict=True
+    ):
+        assert torch.equal(mine, other)
+
+
+def test_a_call_while_torch_function_is_switched_off():
+    handle = strict_compile(lambda t: t.sin(), backend="eager")
+    t = vec(4).as_subclass(Doubling)
+    doubled = handle(t)
+    with torch._C.DisableTorchFunctionSubclass():
+        assert torch.equal(handle(t) * 2, doubled)
+        assert torch.equal(handle(t) * 2, doubled)
+    assert torch.equal(handle(t), doubled)
+    report = handle.framejit.explain()
+    assert (len(report.graphs), len(report.breaks)) == (2, 0), str(report)
+
+
+class Talking(torch.Tensor):
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        if func is torch.Tensor.sin:
+            print("sin")
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+
+def test_a_break_inside_torch_function(capsys):
+    handle = strict_compile(lambda t: (t * 2).sin() + 1, backend="eager")
+    for _ in range(2):
+        made = handle(vec(4).as_subclass(Talking))
+        assert torch.equal(made, ((vec(4) * 2).sin() + 1).as_subclass(Talking))
+    assert capsys.readouterr().out == "sin\n" * 2
+    report = handle.framejit.explain()
+    assert (len(report.graphs), len(report.breaks)) == (2, 1), str(report)
+
+
+def test_attributes_with_the_name_of_a_method():
+    def labelled():
+        t = vec(4).as_subclass(Plain)
+        t.inner = "metres"
+        return t
+
+    handle = strict_compile(lambda t: (t.inner, t * 2), backend="eager")
+    assert handle(labelled())[0] == "metres"
+    assert handle(labelled())[0] == "metres"

@@ -188,6 +188,11 @@ def test_compiled_calls_run_no_operator_of_the_class(backend):
     assert Counting.calls == []
 
 
+def test_inner_tensors_with_the_name_of_a_method():
+    """torch.Tensor has a method `inner`."""
+    check(lambda x: (x.inner * 2, (x + 1).inner), lambda: (Tagged(vec(3), 2),), "native")
+
+
 # constructors, writes, and what breaks
 
 
