@@ -50,9 +50,10 @@ class RecompilePolicy:
 
     def must_wait(self, site: Site, unit: CompileUnit, calls: int) -> bool:
         """Whether nothing may be compiled now, whatever the call needs; reports it to the user.
-        Code whose graph has run for long enough is compiled in any case, and under the stance
-        "fail_on_recompile" the call goes on, to raise the error."""
-        if unit.tier.hot or stance() == "fail_on_recompile":
+        Code whose graph has run for long enough is compiled in any case, as is what leaves a `with`
+        block (CompileUnit), and under the stance "fail_on_recompile" the call goes on, to raise the
+        error."""
+        if unit.tier.hot or unit.leaves_context or stance() == "fail_on_recompile":
             return False
         if not self.account.may_begin(len(site.entries), calls):
             self._postpone(site, unit, self.account.refusal_of_graphs)
