@@ -23,9 +23,9 @@ class CompileUnit:
     """What a site compiles: a whole code object, or the code after a break. name: of the function,
     in messages. frames: those suspended at the break, outermost first. loops: the handle's loops
     that run in Python. forbidden: with fullgraph, the break before this unit, which was made for an
-    exception about to leave the frame. leaves_context: this unit leaves a `with` block that compiled
-    code has entered, which knew that it was compiled (`torch.compiler.is_compiling()`): eager code
-    might leave the block in a way that does not fit."""
+    exception about to leave the frame. leaves_context: this unit leaves a `with` block entered
+    by code that knew it was compiled (`torch.compiler.is_compiling()`): eager code might leave the
+    block in a way that does not fit."""
 
     name: str
     decoded: DecodedCode

@@ -12,7 +12,7 @@ from ..registry import method
 from .builtin_container import BuiltinContainer
 
 SETS = (set, frozenset)
-KEYS, VALUES, ITEMS = (type(view) for view in ({}.keys(), {}.values(), {}.items()))
+KEYS, VALUES, ITEMS = type({}.keys()), type({}.values()), type({}.items())
 
 
 @method((list, tuple, dict, deque, *SETS, KEYS, VALUES, ITEMS), "__len__")

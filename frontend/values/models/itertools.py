@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -72,7 +73,7 @@ class ArrangementIterator(Iterator):
     __slots__ = ("arrange", "pools", "options", "all", "index")
 
     def __init__(
-        self, arrange: type, pools: list[list[Value]], options: dict[str, int | None]
+        self, arrange: type, pools: list[list[Value]], options: Mapping[str, int | None]
     ) -> None:
         super().__init__()
         self.arrange, self.pools, self.options = arrange, pools, options
@@ -138,8 +139,8 @@ class Pairwise(Iterator):
             emit.call(itertools.pairwise, [emit.const(())])
             return
         last = TupleValue([] if self.last is None else [self.last])
-        rest = [last, inner_iterator(emit, self.inner)]
-        emit.call(itertools.pairwise, [lambda: emit.call(itertools.chain, rest)])
+        rest = inner_iterator(emit, self.inner)
+        emit.call(itertools.pairwise, [lambda: emit.call(itertools.chain, [last, rest])])
 
 
 class ZipLongest(Iterator):
