@@ -12,7 +12,9 @@ from ..registry import method
 from .builtin_container import BuiltinContainer
 
 SETS = (set, frozenset)
-KEYS, VALUES, ITEMS = type({}.keys()), type({}.values()), type({}.items())
+KEYS: type = type({}.keys())
+VALUES: type = type({}.values())
+ITEMS: type = type({}.items())
 
 
 @method((list, tuple, dict, deque, *SETS, KEYS, VALUES, ITEMS), "__len__")
