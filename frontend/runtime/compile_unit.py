@@ -20,7 +20,9 @@ class CompileUnit:
     """What a site compiles: a whole code object, or the code after a break. name: of the function,
     in messages. frames: those suspended at the break, outermost first. uncaptured: what the
     handle leaves to Python. forbidden: with fullgraph, the break before this unit, which was made
-    for an exception about to leave the frame."""
+    for an exception about to leave the frame. leaves_context: this unit leaves a `with` block
+    entered by code that knew it was compiled (`torch.compiler.is_compiling()`): eager code might
+    leave the block in a way that does not fit."""
 
     name: str
     decoded: DecodedCode
@@ -34,6 +36,7 @@ class CompileUnit:
     # after a break: counts the captures of this unit alone that ended without another break
     idle_end: IdleFrame = field(default_factory=lambda: IdleFrame(IDLE_ENDS))
     forbidden: GraphBreak | None = None
+    leaves_context: bool = False
 
     def may_capture(self) -> bool:
         """Whether a call that no entry serves is captured now, as far as tensor work decides."""

@@ -9,8 +9,9 @@ from ..codegen.build import Continuations, start_slots
 from ..pycode.instr import DecodedCode
 from ..pycode.resume import ResumePoint, SuspendedFrame
 from ..tracing.capture import Capture
-from ..tracing.interpreter.outcome import BreakExit
+from ..tracing.interpreter.outcome import BreakExit, ReturnExit
 from ..tracing.sizes.variation_after_break import pass_on_variation
+from ..values.base import LazyValue, Value
 from ._hook import ContinuationMaker, Site
 from .sites import HandleSites
 
@@ -22,9 +23,11 @@ def make_continuations(
     fullgraph: a break is an error, which is raised if the code after it is reached."""
     decoded = capture.decoded
     forbidden = capture.exit.reason if fullgraph and isinstance(capture.exit, BreakExit) else None
+    told = capture.trace.frames.is_compiling_at is not None or site.data.leaves_context
+    leaves_context = told and is_inside_context(capture.exit)
 
     def resume(frames: tuple[SuspendedFrame, ...]) -> ContinuationMaker:
-        after = sites.site_after_break(frames, forbidden)
+        after = sites.site_after_break(frames, forbidden, leaves_context)
         pass_on_variation(after.data.variation, capture, frames)
         return ContinuationMaker(after)
 
@@ -34,6 +37,21 @@ def make_continuations(
         return ContinuationMaker(sites.site_after_break((start_of(decoded, function),)), True)
 
     return Continuations(resume, rerun)
+
+
+def is_inside_context(exit_: ReturnExit | BreakExit) -> bool:
+    """Whether a break is inside a `with` block of a context manager written in Python."""
+    frames = exit_.frames if isinstance(exit_, BreakExit) else ()
+    return any(is_exit(value) for frame in frames for value in frame.stack)
+
+
+def is_exit(value: Value) -> bool:
+    """Whether this is the method of a context manager that leaves it."""
+    if isinstance(value, LazyValue):
+        name = getattr(value.object, "__qualname__", "")
+    else:
+        name = getattr(getattr(value, "function", None), "name", "")
+    return name.endswith(".__exit__")
 
 
 def start_of(decoded: DecodedCode, function: types.FunctionType) -> SuspendedFrame:

@@ -49,9 +49,11 @@ class RecompilePolicy:
 
     def must_wait(self, call: UnservedCall) -> bool:
         """Whether nothing may be compiled now, whatever the call needs; reports it to the user.
-        Code whose graph has run for long enough is compiled in any case, and under the stance
-        "fail_on_recompile" the call goes on, to raise the error."""
-        if call.unit.tier.hot or stance() == "fail_on_recompile":
+        Code whose graph has run for long enough is compiled in any case, as is what leaves a `with`
+        block (CompileUnit), and under the stance "fail_on_recompile" the call goes on, to raise the
+        error."""
+        unit = call.unit
+        if unit.tier.hot or unit.leaves_context or stance() == "fail_on_recompile":
             return False
         if not self.account.may_begin(len(call.site.entries), call.calls):
             self._postpone(call, self.account.refusal_of_graphs)

@@ -45,10 +45,13 @@ class HandleSites:
         return Site(function, decoded.nargs, self._on_miss, unit)
 
     def site_after_break(
-        self, frames: tuple[SuspendedFrame, ...], forbidden: GraphBreak | None = None
+        self,
+        frames: tuple[SuspendedFrame, ...],
+        forbidden: GraphBreak | None = None,
+        leaves_context: bool = False,
     ) -> Site:
         """The site of the code after the break at which these frames are suspended, outermost
-        first. forbidden: see CompileUnit."""
+        first. forbidden, leaves_context: see CompileUnit."""
         key = tuple(frame.key for frame in frames)
         site = self._continuations.get(key)
         if site is None:
@@ -60,6 +63,7 @@ class HandleSites:
                 iterations=UnrolledIterations(frames),
                 idle=self.idle_after(frames[0].decoded.code),
                 forbidden=forbidden,
+                leaves_context=leaves_context,
             )
             site = Site(make_resume_function(frames), 1, self._on_miss, unit)
             self._continuations[key] = site

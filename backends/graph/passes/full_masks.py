@@ -117,7 +117,9 @@ def replace_mask(node: torch.fx.Node) -> None:
 def is_full(mask: torch.fx.Node, known: dict[torch.fx.Node, Any]) -> bool:
     """Whether a mask is a constant of the graph and all True."""
     fake = fake_of(mask)
-    if fake is None or fake.dtype is not torch.bool or fake.numel() > MOST_ELEMENTS:
+    if fake is None or fake.dtype is not torch.bool or varies(fake):
+        return False
+    if fake.numel() > MOST_ELEMENTS:
         return False
     ancestors = constant_ancestors(mask)
     if ancestors is None:

@@ -6,5 +6,6 @@ makes an equal entry if everything that it names is found there with the same co
     finding and storing     store, key
     files                   files, entry_writer, artifact_file
     an entry as bytes       entry_pickle, guard_table, live_code
-    objects it names        object_descriptions, content, operators, process_groups, distributions
+    objects it names        object_descriptions, content, operators, process_groups, distributions,
+                            wrapper_metadata
 """

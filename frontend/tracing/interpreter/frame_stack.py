@@ -40,8 +40,9 @@ class FrameStack(list[FrameState]):
         return self[-2].position if called else None
 
     def root_break_position(self) -> int:
-        """The latest such position in the root frame."""
-        return self[0].position
+        """The latest such position in the outermost frame that does not wait, after a break, for
+        the result of an inner one: in the root frame, mostly."""
+        return next(frame.position for frame in self if frame.position >= 0)
 
     def broken_frames(self) -> tuple[BrokenFrame, ...]:
         """The frames in which a break can be made, as they are."""

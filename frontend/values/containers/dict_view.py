@@ -9,12 +9,13 @@ from typing import Any
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import ProxiedMapping, Source
-from ..base import Value, require_path
+from ..base import Args, Kwargs, Value, require_path
 from ..constant import Constant
 from ..context import TraceContext
 from ..emitter import Emitter
 from ..operation import Operation
-from ..registry import method, wraps
+from ..registry import accepts, method, method_of, wraps
+from .builtin_container import BoundBuiltin
 from .dict_iterator import DictIterator
 from .mapping import DictValue
 from .sequence import TupleValue
@@ -35,6 +36,18 @@ class ViewValue(Value):
         if self.of.cls is OrderedDict:
             return type(getattr(OrderedDict(), self.what)())
         return self.classes[self.what]
+
+    def attribute(self, tx: TraceContext, name: str) -> Value:
+        if method_of(self.python_type(), name) is None:
+            return super().attribute(tx, name)
+        return BoundBuiltin(self, name)
+
+    def method(self, tx: TraceContext, name: str, args: Args, kwargs: Kwargs) -> Value:
+        handler = method_of(self.python_type(), name)
+        if handler is None or not accepts(handler, len(args) + 2, kwargs):
+            return super().attribute(tx, name)
+        found: Value = handler(tx, self, *args)
+        return found
 
     def unpack(self, tx: TraceContext) -> list[Value]:
         if self.what == "keys":

@@ -1,4 +1,5 @@
-"""The methods behind len(), iter(), `in` and subscripts, of the builtin containers."""
+"""The methods behind len(), iter(), `in` and subscripts, of the builtin containers, and of views of
+dictionaries."""
 
 from __future__ import annotations
 
@@ -11,20 +12,23 @@ from ..registry import method
 from .builtin_container import BuiltinContainer
 
 SETS = (set, frozenset)
+KEYS: type = type({}.keys())
+VALUES: type = type({}.values())
+ITEMS: type = type({}.items())
 
 
-@method((list, tuple, dict, deque, *SETS), "__len__")
-def container_len(tx: TraceContext, self: BuiltinContainer) -> Value:
+@method((list, tuple, dict, deque, *SETS, KEYS, VALUES, ITEMS), "__len__")
+def container_len(tx: TraceContext, self: Value) -> Value:
     return self.length(tx)
 
 
-@method((list, tuple, dict, deque, *SETS), "__iter__")
-def container_iter(tx: TraceContext, self: BuiltinContainer) -> Value:
+@method((list, tuple, dict, deque, *SETS, KEYS, VALUES, ITEMS), "__iter__")
+def container_iter(tx: TraceContext, self: Value) -> Value:
     return self.iterator(tx)
 
 
-@method((list, tuple, dict, deque, *SETS), "__contains__")
-def container_contains(tx: TraceContext, self: BuiltinContainer, item: Value) -> Value:
+@method((list, tuple, dict, deque, *SETS, KEYS, ITEMS), "__contains__")
+def container_contains(tx: TraceContext, self: Value, item: Value) -> Value:
     return self.contains(tx, item)
 
 

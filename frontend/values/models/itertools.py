@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -65,24 +66,32 @@ class Repeat(Iterator):
         emit.call(itertools.repeat, [self.repeated, *times])
 
 
-class ProductIterator(Iterator):
-    """itertools.product of `pools`. `index` counts the items that were returned."""
+class ArrangementIterator(Iterator):
+    """itertools.product, combinations or permutations (`arrange`) of `pools`. `index` counts the
+    items that were returned."""
 
-    __slots__ = ("pools", "options", "all", "index")
-    cls = itertools.product
+    __slots__ = ("arrange", "pools", "options", "all", "index")
 
-    def __init__(self, pools: list[list[Value]], options: dict[str, int]) -> None:
+    def __init__(
+        self, arrange: type, pools: list[list[Value]], options: Mapping[str, int | None]
+    ) -> None:
         super().__init__()
-        self.pools, self.options = pools, options
-        self.all: Any = itertools.product(*pools, **options)
+        self.arrange, self.pools, self.options = arrange, pools, options
         self.index = 0
+        self.all = self._from_start()
+
+    def python_type(self) -> type:
+        return self.arrange
+
+    def _from_start(self) -> Any:
+        return self.arrange(*self.pools, **self.options)
 
     def snapshot(self) -> Any:
         return self.index
 
     def restore(self, state: Any) -> None:
         self.index = state
-        self.all = itertools.islice(itertools.product(*self.pools, **self.options), state, None)
+        self.all = itertools.islice(self._from_start(), state, None)
 
     def next(self, tx: TraceContext) -> Value | None:
         tx.effects.change(self)
@@ -95,8 +104,76 @@ class ProductIterator(Iterator):
     def reconstruct(self, emit: Emitter) -> None:
         pools = [TupleValue(list(pool)) for pool in self.pools]
         options = map(emit.const, self.options.values())
-        emit.call(itertools.product, [*pools, *options], tuple(self.options))
+        emit.call(self.arrange, [*pools, *options], tuple(self.options))
         emit.run_on_top(advance, self.index, False)
+
+
+class Pairwise(Iterator):
+    """itertools.pairwise. `last` is the item that the next pair starts with; None before the first
+    pair, and after the end."""
+
+    __slots__ = ("inner", "last", "ended")
+    cls = itertools.pairwise
+    state = ("last", "ended")
+
+    def __init__(self, inner: Value) -> None:
+        super().__init__()
+        self.inner = inner
+        self.last: Value | None = None
+        self.ended = False
+
+    def varies_in_length(self, tx: TraceContext) -> bool:
+        return self.inner.varies_in_length(tx)
+
+    def next(self, tx: TraceContext) -> Value | None:
+        if self.ended:
+            return None
+        first = self.inner.next(tx) if self.last is None else self.last
+        second = None if first is None else self.inner.next(tx)
+        tx.effects.change(self)
+        self.last, self.ended = second, second is None
+        return None if first is None or second is None else TupleValue([first, second])
+
+    def reconstruct(self, emit: Emitter) -> None:
+        if self.ended:
+            emit.call(itertools.pairwise, [emit.const(())])
+            return
+        last = TupleValue([] if self.last is None else [self.last])
+        rest = inner_iterator(emit, self.inner)
+        emit.call(itertools.pairwise, [lambda: emit.call(itertools.chain, [last, rest])])
+
+
+class ZipLongest(Iterator):
+    """itertools.zip_longest. An inner iterator that has ended is None."""
+
+    __slots__ = ("inners", "fill")
+    cls = itertools.zip_longest
+    state = ("inners",)
+
+    def __init__(self, inners: list[Value], fill: Value) -> None:
+        super().__init__()
+        self.inners: tuple[Value | None, ...] = tuple(inners)
+        self.fill = fill
+
+    def varies_in_length(self, tx: TraceContext) -> bool:
+        return any(inner is not None and inner.varies_in_length(tx) for inner in self.inners)
+
+    def next(self, tx: TraceContext) -> Value | None:
+        items = [None if inner is None else inner.next(tx) for inner in self.inners]
+        tx.effects.change(self)
+        self.inners = tuple(
+            None if item is None else inner for item, inner in zip(items, self.inners, strict=True)
+        )
+        if not any(self.inners):
+            return None
+        return TupleValue([self.fill if item is None else item for item in items])
+
+    def reconstruct(self, emit: Emitter) -> None:
+        inners = [
+            emit.const(()) if inner is None else inner_iterator(emit, inner)
+            for inner in self.inners
+        ]
+        emit.call(itertools.zip_longest, [*inners, self.fill], ("fillvalue",))
 
 
 class Slice(Iterator):
@@ -242,4 +319,36 @@ def islice(tx: TraceContext, iterable: Value, *bounds: Value) -> Value:
 @models(itertools.product)
 def product(tx: TraceContext, *iterables: Value, repeat: Value | None = None) -> Value:
     options = {} if repeat is None else {"repeat": number(tx, repeat)}
-    return ProductIterator([iterable.unpack(tx) for iterable in iterables], options)
+    pools = [iterable.unpack(tx) for iterable in iterables]
+    return ArrangementIterator(itertools.product, pools, options)
+
+
+@models(itertools.combinations)
+def combinations(tx: TraceContext, iterable: Value, r: Value) -> Value:
+    return ArrangementIterator(itertools.combinations, [iterable.unpack(tx)], {"r": length(tx, r)})
+
+
+@models(itertools.permutations)
+def permutations(tx: TraceContext, iterable: Value, r: Value | None = None) -> Value:
+    options = {"r": None if r is None or r.is_none() else length(tx, r)}
+    return ArrangementIterator(itertools.permutations, [iterable.unpack(tx)], options)
+
+
+def length(tx: TraceContext, value: Value) -> int:
+    """The length of the tuples that an iterator returns. Breaks for a negative one, which Python
+    refuses."""
+    found = number(tx, value)
+    if found < 0:
+        raise GraphBreak("unknown-call", "itertools with a negative length")
+    return found
+
+
+@models(itertools.pairwise)
+def pairwise(tx: TraceContext, iterable: Value, /) -> Value:
+    return Pairwise(iterable.iterator(tx))
+
+
+@models(itertools.zip_longest)
+def zip_longest(tx: TraceContext, *iterables: Value, fillvalue: Value | None = None) -> Value:
+    inners = [iterable.iterator(tx) for iterable in iterables]
+    return ZipLongest(inners, Constant(None) if fillvalue is None else fillvalue)

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from ....errors import GraphBreak
 from ....guards.source import AttrSource, InstanceDict, Source
 from ....guards.source.objects import dictionary_of
 from .mro import MISSING, lookup
@@ -37,14 +38,23 @@ def instance_dict(obj: Any) -> dict[str, Any] | None:
     none."""
     if obj is None:
         return None
-    if issubclass(type(obj), threading.local):
-        return obj.__dict__ if is_thread_local(type(obj)) else None
+    if is_thread_local(type(obj)):
+        return dictionary_of_thread(obj)
     if defines_dict(type(obj)):
         return dictionary_of(obj)
     try:
         return object.__getattribute__(obj, "__dict__")
     except AttributeError:
         return None
+
+
+def dictionary_of_thread(obj: threading.local) -> dict[str, Any]:
+    """The dictionary that an object has in this thread. The thread's first use of the object runs
+    its `__init__`, here too."""
+    try:
+        return obj.__dict__
+    except Exception as error:
+        raise GraphBreak("exception-leaves", type(error).__name__) from error
 
 
 def dictionary_path(cls: type, source: Source | None) -> Source | None:
@@ -55,13 +65,13 @@ def dictionary_path(cls: type, source: Source | None) -> Source | None:
 
 
 def is_thread_local(cls: type) -> bool:
-    """Whether instances have a dictionary for each thread, which no code of the program fills."""
-    return issubclass(cls, threading.local) and lookup(cls, "__init__")[0] is object
+    """Whether instances have a dictionary for each thread."""
+    return issubclass(cls, threading.local)
 
 
 def storage_class(cls: type) -> type:
     """The builtin class whose methods store the attributes of instances."""
-    return threading.local if issubclass(cls, threading.local) else object
+    return threading.local if is_thread_local(cls) else object
 
 
 def defines_dict(cls: type) -> bool:
@@ -75,9 +85,7 @@ def has_own_lookup(cls: type) -> bool:
     """Whether a class written in C finds attributes differently from object. Of the standard
     library's, of torch's and of builtin containers it is known which ones do."""
     owner, getter = lookup(cls, "__getattribute__")
-    if owner is threading.local:
-        return not is_thread_local(cls)
-    if owner is object or type(getter) is types.FunctionType:
+    if owner in (object, threading.local) or type(getter) is types.FunctionType:
         return False
     module = str(getattr(owner, "__module__", "")).partition(".")[0]
     return owner in OWN_LOOKUP or module not in GENERIC_LOOKUP

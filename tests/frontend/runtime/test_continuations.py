@@ -6,8 +6,11 @@ import traceback
 import types
 import weakref
 
+import framejit
 import pytest
+import torch
 from framejit.frontend.runtime import _hook as hook
+from framejit.frontend.runtime.account import Account
 
 from .handles import (
     calls_inner,
@@ -174,3 +177,39 @@ def test_continuation_makers_take_the_state_only():
     for args, kwargs in (((), {}), ((1, 2), {}), ((), {"state": 1})):
         with pytest.raises(TypeError):
             maker(*args, **kwargs)
+
+
+class Remembering:
+    """Leaves in the way in which it was entered, as libraries do that ask for a compiler."""
+
+    def __init__(self, agreed):
+        self.agreed = agreed
+
+    def __enter__(self):
+        self.compiled = torch.compiler.is_compiling()
+
+    def __exit__(self, *error):
+        self.agreed.append(self.compiled == torch.compiler.is_compiling())
+
+
+def remembered(x, agreed):
+    with Remembering(agreed):
+        x = x.sin() + 1
+        print(end="")
+        x = x.exp() - x
+        print(end="")
+        x = x.cos() * 2
+    print(end="")
+    return x * 2
+
+
+def test_what_compiled_code_enters_compiled_code_leaves(monkeypatch):
+    """Also where no further graph should be compiled; what follows the block runs in eager."""
+    monkeypatch.setattr(Account, "may_begin", lambda self, versions, calls: self._graphs == 0)
+    agreed = []
+    handle = framejit.compile(remembered)
+    for _ in range(3):
+        x = torch.rand(3)
+        torch.testing.assert_close(handle(x, agreed), remembered(x, []))
+    assert agreed == [True] * 3
+    assert len(handle.framejit.explain().captures) == 3

@@ -140,3 +140,18 @@ def test_values_that_lie_otherwise_without_the_mask_are_known_to():
     framejit.compile(joined, backend=backend, fullgraph=True)(x)
     assert strides
     assert all(real == fake for real, fake in strides.values())
+
+
+@pytest.mark.parametrize("backend", ["eager", "native"])
+def test_a_mask_whose_size_depends_on_values(backend):
+    def f(x, counts):
+        rows = x.repeat_interleave(counts, 0)
+        group = torch.arange(rows.shape[0]) // 2
+        together = group[:, None] == group
+        return attention(rows[None], rows[None], rows[None], attn_mask=together[None])
+
+    compiled = framejit.compile(f, backend=backend)
+    for counts in ([1, 2, 3, 0], [0, 1, 1, 0], [1, 1, 1, 1]):
+        x, counts = torch.randn(4, 8), torch.tensor(counts)
+        torch.testing.assert_close(compiled(x, counts), f(x, counts))
+    assert not compiled.framejit.explain().breaks

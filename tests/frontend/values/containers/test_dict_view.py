@@ -57,3 +57,34 @@ def test_a_loop_over_a_view_with_a_break():
     for _ in range(2):
         assert torch.equal(handle(X, kept), f(X, kept))
     assert len(handle.framejit.explain().breaks) == 1
+
+
+@pytest.mark.parametrize("cls", [dict, OrderedDict])
+def test_special_methods_called_by_name(cls):
+    def f(x, kept, table):
+        found = [kept.keys.__contains__(name) for name in ("q", "z")]
+        own = {"q": 1}.keys()
+        has = own.__contains__
+        return (
+            x * 2,
+            found,
+            has("q"),
+            own.__len__(),
+            kept.items.__contains__(("q", 1)),
+            [*kept.keys.__iter__()],
+            [*table.values().__iter__()],
+        )
+
+    handle = framejit.compile(f, backend="eager", fullgraph=True)
+    table = cls(q=1)
+    assert repr(handle(X, Kept(table), table)) == repr(f(X, Kept(table), table))
+    table["z"] = 1
+    assert repr(handle(X, Kept(table), table)) == repr(f(X, Kept(table), table))
+
+
+def test_methods_that_are_left_to_python():
+    def f(x, table):
+        return x * 2, table.keys().isdisjoint(["b"]), table.keys().__contains__("a")
+
+    handle = framejit.compile(f, backend="eager")
+    assert repr(handle(X, {"a": 1})) == repr(f(X, {"a": 1}))

@@ -3,6 +3,7 @@
 import threading
 
 import framejit
+import pytest
 import torch
 
 
@@ -39,8 +40,8 @@ class PerThread(threading.local):
 
 
 class StartsInEachThread(threading.local):
-    def __init__(self):
-        self.starts = threading.get_ident()
+    def __init__(self, scale):
+        self.starts, self.scale, self.calls = threading.get_ident(), scale, 0
 
 
 def test_attributes_of_each_thread():
@@ -78,18 +79,67 @@ def test_attributes_of_each_thread():
     assert "scale" in results[0][0] and "scale" not in results[4][0]
 
 
-def test_a_thread_local_object_that_python_fills_is_read_by_python():
-    filled = StartsInEachThread()
+def test_a_thread_local_object_that_python_fills():
+    filled = StartsInEachThread(2.0)
 
     def function(x):
-        return x + 1, filled.starts
+        filled.calls += 1
+        return x * filled.scale, filled.starts, filled.calls
+
+    compiled = framejit.compile(function, backend="eager", fullgraph=True)
+    found = []
+
+    def run():
+        for calls in (1, 2):
+            found.append(compiled(torch.ones(2)))
+            assert str(found[-1]) == str((torch.ones(2) * 2, threading.get_ident(), calls))
+
+    run()
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert len(found) == 4
+
+
+class RefusesThreads(threading.local):
+    def __init__(self, allowed):
+        if threading.get_ident() not in allowed:
+            raise RuntimeError("not in this thread")
+        self.scale = 2.0
+
+
+def test_a_thread_local_object_that_raises_in_a_thread():
+    refuses = RefusesThreads([threading.get_ident()])
+
+    def function(x):
+        return x * refuses.scale
 
     compiled = framejit.compile(function, backend="eager")
+    assert torch.equal(compiled(torch.ones(2)), torch.full((2,), 2.0))
     found = []
-    thread = threading.Thread(target=lambda: found.append(compiled(torch.ones(2))[1]))
+
+    def run():
+        with pytest.raises(RuntimeError, match="not in this thread"):
+            compiled(torch.ones(2))
+        found.append(True)
+
+    thread = threading.Thread(target=run)
     thread.start()
-    identity = thread.ident
     thread.join()
-    assert found == [identity]
-    assert compiled(torch.ones(2))[1] == threading.get_ident()
-    assert compiled.framejit.explain().breaks
+    assert found
+
+
+def test_a_new_thread_local_object_is_left_to_python():
+    def function(x):
+        created = StartsInEachThread(3.0)
+        created.calls = 5
+        return x * created.scale, created
+
+    compiled = framejit.compile(function, backend="eager")
+    result, created = compiled(torch.ones(2))
+    assert torch.equal(result, torch.full((2,), 3.0))
+    found = []
+    thread = threading.Thread(target=lambda: found.append((created.scale, created.calls)))
+    thread.start()
+    thread.join()
+    assert (created.calls, found) == (5, [(3.0, 0)])
