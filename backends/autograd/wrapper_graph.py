@@ -18,11 +18,11 @@ from ..graph.collectives import is_collective
 from ..graph.distributed_call import DistributedCall
 from ..graph.fake_values import fake_of
 from ..graph.memory import memory_at
-from ..graph.wrappers import is_distributed, is_wrapper
+from ..graph.wrappers import WrapperDescription, is_distributed, is_wrapper
 
 
 @record
-class WrapperForm:
+class WrapperForm(WrapperDescription):
     """How a wrapper is made of its parts: what its class flattens it to. parts: by name, the form
     of a part that is itself a wrapper, else None. size, stride: None for a number that varies;
     graphs take and return these numbers behind the parts."""

@@ -16,6 +16,11 @@ PLAIN = frozenset({torch.Tensor, torch.nn.Parameter, FakeTensor, int, type(None)
 PROTOCOL = ("__tensor_flatten__", "__tensor_unflatten__")
 
 
+class WrapperDescription:
+    """Base of what describes a wrapper by its class and `metadata`, what `__tensor_flatten__` gives
+    beside the inner tensors."""
+
+
 def is_wrapper(cls: type) -> bool:
     """Whether a class has torch's protocol of wrapper subclasses: `__tensor_flatten__`,
     `__tensor_unflatten__`, and a `__torch_dispatch__` of its own."""

@@ -19,6 +19,7 @@ import torch
 import torch.fx
 
 from ....backends.graph.graph_constant import with_constants
+from ....backends.graph.wrappers import WrapperDescription
 from ....backends.native.toolchain.compile_c import Symbol
 from ....factory_call import factory_call_of
 from ....garbage_collection import import_permanently
@@ -41,7 +42,7 @@ from .guard_table import PLAIN
 from .live_code import with_live_code
 from .object_descriptions import AtSource, Description, NotStorable, describe, describe_globals
 from .operators import is_users_operator
-from .wrapper_metadata import FORM_REDUCERS
+from .wrapper_metadata import reduce_wrapper_description
 
 OURS = "framejit"
 SENTINELS = {"unbound": native.UNBOUND, "unbound slot": _hook.UNBOUND, "...": ...}
@@ -395,5 +396,6 @@ REDUCERS: dict[type, Callable[[Any], Any]] = {
     ContinuationMaker: reduce_maker, Quiet: reduce_quiet, DecodedCode: reduce_decoded,
     CallCompletion: reduce_completion, torch._ops.OpOverload: reduce_overload,
     torch._ops.OpOverloadPacket: reduce_overload, torch.dtype: reduce_torch_value,
-    torch.layout: reduce_torch_value, torch.memory_format: reduce_torch_value, **FORM_REDUCERS,
+    torch.layout: reduce_torch_value, torch.memory_format: reduce_torch_value,
+    WrapperDescription: reduce_wrapper_description,
 }  # fmt: skip

@@ -4,14 +4,11 @@ made without code of the program."""
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
 from typing import Any
 
 from torch.utils._pytree import tree_map
 
-from ....backends.autograd.wrapper_graph import WrapperForm
 from ....records import record
-from ...values.tensor.wrapper_subclass import FlatForm
 from .distributions import is_distribution
 
 
@@ -54,17 +51,12 @@ def put_together_dataclass(obj: Any) -> Any:
     return made
 
 
-def reduce_form(form: Any) -> Any:
-    """A form by its fields, with the metadata taken apart."""
-    values = {field.name: getattr(form, field.name) for field in dataclasses.fields(form)}
+def reduce_wrapper_description(obj: Any) -> Any:
+    """A description by its fields, with the metadata taken apart."""
+    values = {field.name: getattr(obj, field.name) for field in dataclasses.fields(obj)}
     values["metadata"] = take_apart_metadata(values["metadata"])
-    return make_form, (type(form), values)
+    return make_description, (type(obj), values)
 
 
-def make_form(cls: type, values: dict[str, Any]) -> Any:
+def make_description(cls: type, values: dict[str, Any]) -> Any:
     return cls(**{**values, "metadata": put_together_metadata(values["metadata"])})
-
-
-FORM_REDUCERS: dict[type, Callable[[Any], Any]] = dict.fromkeys(
-    (FlatForm, WrapperForm), reduce_form
-)

@@ -345,6 +345,9 @@ def length(tx: TraceContext, value: Value) -> int:
 
 @models(itertools.pairwise)
 def pairwise(tx: TraceContext, iterable: Value, /) -> Value:
+    iterable = tx.look(iterable)
+    if iterable.iterates_in_python():  # the StopIteration of its first next() is the one raised
+        raise GraphBreak("unknown-call", "itertools.pairwise of an iterator written in Python")
     return Pairwise(iterable.iterator(tx))
 
 

@@ -16,7 +16,12 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_leaves
 
-from ....backends.graph.wrappers import is_distributed, is_wrapper, names_of_tensors
+from ....backends.graph.wrappers import (
+    WrapperDescription,
+    is_distributed,
+    is_wrapper,
+    names_of_tensors,
+)
 from ....errors import GraphBreak
 from ....guards.guard import Kind, TensorSpec
 from ....guards.source import AttrSource, ClassAttribute, Source, TypeOf
@@ -76,7 +81,7 @@ def needs_torch_function(cls: type) -> bool:
 
 
 @record
-class FlatForm:
+class FlatForm(WrapperDescription):
     """What an instance of a wrapper class flattens to: the names of its inner tensors and what
     `__tensor_flatten__` gives beside them, a copy. objects: what it names that is no tensor."""
 
