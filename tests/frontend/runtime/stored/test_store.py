@@ -21,6 +21,7 @@ from framejit.options import config
 from torch import nn
 from torch.nn import functional as F
 from torch.testing._internal.two_tensor import TwoTensor
+from torch.torch_version import TorchVersion
 
 
 class Net(nn.Module):
@@ -451,7 +452,9 @@ def test_wrappers_with_sizes_that_vary(gradients):
     assert_same(run(first.run), want)
     later = Handle(program, "native")
     assert_same(run(later.run), want)
-    assert (later.taken > 0, later.compiled) == (True, 0), later.sentences
+    # in torch 2.15, aot_autograd's graphs return sizes behind each gradient: its function runs them
+    is_stored = not gradients or TorchVersion(torch.__version__) < (2, 15)
+    assert (later.taken > 0, later.compiled == 0) == (True, is_stored), later.sentences
 
 
 def test_an_expectation_that_fails_in_a_later_process():
