@@ -9,10 +9,11 @@ from typing import Any
 import torch
 from torch._decomp import decomposition_table
 
+from .lower.pointwise import computation_of
+
 aten = torch.ops.aten
 WITH_RUNNING = aten._native_batch_norm_legit_functional.default
 ALONE = aten._native_batch_norm_legit.no_stats
-HALVES = (torch.bfloat16, torch.float16)
 # Of so many elements the mean is first estimated from a sample, which saves one of two readings.
 MANY = 1 << 20
 SAMPLE = 64  # elements of a channel
@@ -65,7 +66,7 @@ def normalize_channels(
     """The normalized x; the mean, the variance and the inverse deviation of each channel."""
     over = [dim for dim in range(x.dim()) if dim != 1]
     along = [-1 if dim == 1 else 1 for dim in range(x.dim())]
-    work = x.float() if x.dtype in HALVES else x
+    work = x.to(computation_of(x.dtype))
     mean, var = moments_near(estimated_mean(work, over), work, over)
     inverse = (var + eps).rsqrt()
     result = (work - mean) * inverse
@@ -106,7 +107,8 @@ def estimated_mean(work: torch.Tensor, over: list[int]) -> torch.Tensor:
     total, left = work.sum(over, keepdim=True), work.numel() // work.shape[1] - 2
     largest, smallest = work.amax(over, keepdim=True), work.amin(over, keepdim=True)
     estimate = (total - largest - smallest) / left if left > 0 else total
-    return torch.where(estimate.isnan(), total, estimate)  # nan is infinity less infinity, too
+    # with an infinite element in the sample the estimate is nan (inf - inf), and the total infinite
+    return torch.where(estimate.isnan(), total, estimate)
 
 
 def as_saved(x: torch.Tensor, *statistics: torch.Tensor) -> list[torch.Tensor]:

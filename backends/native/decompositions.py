@@ -14,11 +14,11 @@ from torch._decomp import _core_aten_decompositions_post_autograd, decomposition
 
 from ...skipped_imports import for_numbers
 from . import batch_norms, one_row_attention
-from .batch_norms import HALVES
 from .foreach import decompositions_of_lists
 from .lower.lowerings import LOWERINGS
 
 aten = torch.ops.aten
+HALVES = (torch.bfloat16, torch.float16)
 SPLIT = aten.split.Tensor
 LAYER_NORM_BACKWARD = aten.native_layer_norm_backward.default
 LARGE = 1 << 20  # elements; of fewer, what is stored for every element stays in the cache
