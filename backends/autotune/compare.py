@@ -1,5 +1,6 @@
 """Compares a candidate's run with eager's. Layout and shared memory must be equal; numbers must be
-equal, or about as close to a float64 calculation as eager's."""
+equal, or about as close to a float64 calculation as eager's. Runs with rounded products that differ
+are repeated with exact ones."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ from typing import Any
 
 import torch
 
+from ..graph.product_precision import exact_products, rounding_settings, rounds_matrix_products
 from .trial import GRADIENT, RunResult
 
 SLACK = 3.0  # a candidate's error against float64 may be so many times eager's
@@ -25,6 +27,54 @@ LIKELY = 3e-2
 # the fraction of the largest gradient below which a gradient may be rounding only, as when a
 # softmax cancels it
 FAINT = 1e-3
+
+
+def difference_in_any_precision(
+    got: RunResult,
+    wanted: RunResult,
+    again: Callable[[], tuple[RunResult, RunResult]],
+    reference: Callable[[], RunResult | None],
+    coarsest: Callable[[], torch.dtype | None] = lambda: None,
+) -> str:
+    """Like `difference`. Where torch may round the operands of products, runs that differ are made
+    once more with exact products (`again`: the candidate's and eager's). Those must agree, and
+    rounding must not have moved the candidate much further than eager."""
+    reference = cache(reference)
+    said = difference(got, wanted, reference, coarsest)
+    if not said or not rounding_settings():
+        return said
+    with exact_products():
+        mine, eagers = again()
+        return difference(mine, eagers, reference, coarsest) or moved_by_rounding(
+            got, wanted, eagers
+        )
+
+
+def moved_by_rounding(got: RunResult, wanted: RunResult, exact: RunResult) -> str:
+    """What of a run with rounded products is further from eager's exact run than its
+    ill-conditioned graph explains: three times as far as any of the tensors of eager's rounded
+    run."""
+    names, moves, eagers = [], [], [TF32 / SLACK]
+    for (name, one), (_, other), (_, best) in zip(
+        got.tensors(), wanted.tensors(), exact.tensors(), strict=True
+    ):
+        if not isinstance(other, torch.Tensor) or same(one, other):
+            continue
+        if not torch.equal(one.isfinite(), other.isfinite()):
+            return f"{name} is infinite or not a number elsewhere than eager's"
+        kept = other.isfinite() & best.isfinite()
+        one, other, best = (to_double(item.detach())[kept] for item in (one, other, best))
+        names.append(name)
+        moves.append(error(one, best, 0.0))
+        eagers.append(error(other, best, 0.0))
+    furthest = max(eagers)
+    for name, moved in zip(names, moves, strict=True):
+        if moved > SLACK * furthest:
+            return (
+                f"{name} is {moved:.1e} away from eager's with exact products, "
+                f"eager's at most {furthest:.1e}"
+            )
+    return ""
 
 
 def difference(
@@ -109,7 +159,7 @@ def judge_numbers(
         best = best[kept] if best is not None else None
     one, other = to_double(one), to_double(other)
     tolerance = TOLERANCES.get(dtype.to_real(), TOLERANCES[torch.float32])
-    if dtype.to_real() is torch.float32 and rounds_products():
+    if dtype.to_real() is torch.float32 and rounds_matrix_products():
         tolerance = TF32
     best = to_double(best) if best is not None else None
     eagers = error(other, best, faint) if best is not None else None
@@ -127,15 +177,6 @@ def judge_numbers(
     if ours <= SLACK * eagers + ROUNDINGS * rounding:
         return ""
     return f"is {ours:.1e} away from float64's, eager's {eagers:.1e}"
-
-
-def rounds_products() -> bool:
-    """Whether torch may round the operands of float32 products, by its older or its newer
-    settings."""
-    return any(
-        part.matmul.fp32_precision in ("tf32", "bf16")
-        for part in (torch.backends.cuda, torch.backends.mkldnn)
-    )
 
 
 def to_double(tensor: torch.Tensor) -> torch.Tensor:

@@ -15,6 +15,7 @@ import torch
 import torch.fx
 
 from ...records import record
+from ..graph.product_precision import rounding_settings
 
 
 @record
@@ -150,12 +151,8 @@ def device_name(device: torch.device) -> str:
 def versions() -> str:
     """Versions of the software that generates and runs code, and torch's settings that affect
     speed."""
-    products = " ".join(
-        part.matmul.fp32_precision for part in (torch.backends.cuda, torch.backends.mkldnn)
-    )
-    switches = (
-        f"{products} {torch.are_deterministic_algorithms_enabled()} {torch.is_grad_enabled()}"
-    )
+    rounded = " ".join(".".join((*setting, to)) for setting, to in rounding_settings().items())
+    switches = f"{rounded} {torch.are_deterministic_algorithms_enabled()} {torch.is_grad_enabled()}"
     return f"torch {torch.__version__}, framejit {framejit_version()}, {switches}"
 
 

@@ -20,7 +20,7 @@ from torch.utils._pytree import tree_leaves
 
 from ...overlap import may_repeat
 from ..registry import name_of
-from .compare import difference
+from .compare import difference_in_any_precision
 from .trial import RunResult, Trial, coarsest_of
 from .user_backends import backend_statements
 
@@ -209,5 +209,8 @@ def judge(
             run(forward, trial.copies())
         return coarsest_of(noted.dtypes)
 
-    reason = difference(got, wanted, run_in_float64, computed_in)
+    def run_both_again() -> tuple[RunResult, RunResult]:
+        return run(compiled, trial.copies()), run(forward, trial.copies())
+
+    reason = difference_in_any_precision(got, wanted, run_both_again, run_in_float64, computed_in)
     return f"is wrong: {reason}" if reason else None

@@ -31,7 +31,7 @@ from ..graph.supported import device_types
 from ..registry import SHIPPED, Backend, captured_graph_function, lookup
 from .candidates import EAGER, IN_ANY_CASE, TUNING, Choice, bytes_of, records, without_recording
 from .choose import choose
-from .compare import difference
+from .compare import difference_in_any_precision
 from .decisions import Decision, Decisions
 from .identity import Identity, identity
 from .isolation import run_isolated
@@ -377,20 +377,33 @@ class Tuning:
         call = candidate.call
         assert call is not None
         recorded = records(candidate.name)  # depends on the addresses of the inputs
-        inputs = trial.copies() if few and not recorded else trial.inputs()
+        copied = few and not recorded
+
+        def run(function: Callee) -> tuple[RunResult, int]:
+            inputs = trial.copies() if copied else trial.inputs()
+            return self.run_with_peak_memory(lambda: trial.first_run(function, inputs))
+
+        def run_both_again() -> tuple[RunResult, RunResult]:
+            return run(call)[0], run(self.gm.forward)[0]
+
         try:
-            got, peak_here = self.run_with_peak_memory(lambda: trial.first_run(call, inputs))
+            got, peak_here = run(call)
+            if self.device.type == "cuda" and peak_here > GREEDY * eager_peak + ROOM:
+                return (
+                    f"takes {peak_here / 1e6:.0f} MB of device memory, "
+                    f"eager {eager_peak / 1e6:.0f} MB"
+                )
+            if few and recorded:  # other memory is copied than in eager's run
+                got, wanted = replace(got, between=[]), replace(wanted, between=[])
+            reason = difference_in_any_precision(
+                got,
+                wanted,
+                run_both_again,
+                lambda: self.run_in_float64(trial),
+                lambda: coarsest_dtype(self.gm),
+            )
         except Exception as error:  # of a candidate, which is out: the program goes on
             return f"fails: {type(error).__name__}: {first_line(error)}"
-        if self.device.type == "cuda" and peak_here > GREEDY * eager_peak + ROOM:
-            return (
-                f"takes {peak_here / 1e6:.0f} MB of device memory, eager {eager_peak / 1e6:.0f} MB"
-            )
-        if few and recorded:  # other memory is copied than in eager's run
-            got, wanted = replace(got, between=[]), replace(wanted, between=[])
-        reason = difference(
-            got, wanted, lambda: self.run_in_float64(trial), lambda: coarsest_dtype(self.gm)
-        )
         return f"is wrong: {reason}" if reason else ""
 
     def run_in_float64(self, trial: Trial) -> RunResult | None:

@@ -24,7 +24,7 @@ from ..graph.random_states import RandomStates
 from ..graph.supported import reason_not_to_try
 from ..native.toolchain.artifact_cache import key_of
 from ..registry import GRAPHED, SHIPPED, name_of
-from .compare import difference
+from .compare import difference_in_any_precision
 from .repro import save_repro
 from .trial import RunResult, Trial, coarsest_dtype, detach
 
@@ -101,13 +101,22 @@ class VerifiedGraph:
             )
             before.restore()
             return self.run(*args)
+
+        def run_both_again() -> tuple[RunResult, RunResult]:
+            return tuple(  # type: ignore[return-value]
+                run_from(before, Trial(self.gm, originals), call)
+                for call in (self.run, self.gm.forward)
+            )
+
         reason = ""
         if trial.training:
             before.restore()
-            reason = self.compare_training(trial, wanted, run_in_float64)
+            reason = self.compare_training(trial, wanted, run_both_again, run_in_float64)
         if not reason:
             before.restore()
-            results, reason = self.compare_results(args, trial, wanted, run_in_float64)
+            results, reason = self.compare_results(
+                args, trial, wanted, run_both_again, run_in_float64
+            )
             if not reason:
                 return results
             restore(args, originals)
@@ -116,7 +125,11 @@ class VerifiedGraph:
         return self.run(*args)
 
     def compare_training(
-        self, trial: Trial, wanted: RunResult, exact: Callable[[], RunResult | None]
+        self,
+        trial: Trial,
+        wanted: RunResult,
+        again: Callable[[], tuple[RunResult, RunResult]],
+        exact: Callable[[], RunResult | None],
     ) -> str:
         """Say what is wrong with a forward and backward pass of the compiled graph on copies, "" if
         nothing."""
@@ -126,13 +139,14 @@ class VerifiedGraph:
             raise
         except Exception as error:
             return f"raises {type(error).__name__} where eager does not: {error}"
-        return difference(got, wanted, exact, self.coarsest_dtype)
+        return difference_in_any_precision(got, wanted, again, exact, self.coarsest_dtype)
 
     def compare_results(
         self,
         args: tuple[Any, ...],
         trial: Trial,
         wanted: RunResult,
+        again: Callable[[], tuple[RunResult, RunResult]],
         exact: Callable[[], RunResult | None],
     ) -> tuple[Any, str]:
         """Run the compiled graph for real. Return its results and what is wrong with them, "" if
@@ -143,18 +157,20 @@ class VerifiedGraph:
             raise
         except Exception as error:
             return None, f"raises {type(error).__name__} where eager does not: {error}"
-        got = RunResult(
-            [detach(item) for item in results],
-            [],
-            list(map(detach, args)),
-            trial.memory_between_inputs(),
+        got = RunResult(results, [], list(args), trial.memory_between_inputs())
+
+        def results_again() -> tuple[RunResult, RunResult]:
+            mine, eagers = again()
+            return without_gradients(mine), without_gradients(eagers)
+
+        reason = difference_in_any_precision(
+            without_gradients(got),
+            without_gradients(wanted),
+            results_again,
+            exact_results(exact),
+            self.coarsest_dtype,
         )
-        without_gradients = RunResult(
-            list(map(detach, wanted.results)), [], list(map(detach, wanted.inputs)), wanted.between
-        )
-        return results, difference(
-            got, without_gradients, exact_results(exact), self.coarsest_dtype
-        )
+        return results, reason
 
     def coarsest_dtype(self) -> torch.dtype | None:
         return coarsest_dtype(self.gm)
@@ -196,6 +212,16 @@ def can_be_copied(args: Sequence[Any]) -> bool:
         for arg in args
         if isinstance(arg, torch.Tensor)
     )
+
+
+def run_from(before: RandomStates, trial: Trial, call: Callable[..., Any]) -> RunResult:
+    """A run on copies, from the given states of the generators."""
+    before.restore()
+    return trial.first_run(call, trial.copies())
+
+
+def without_gradients(ran: RunResult) -> RunResult:
+    return RunResult(list(map(detach, ran.results)), [], list(map(detach, ran.inputs)), ran.between)
 
 
 def in_float64(

@@ -10,7 +10,7 @@ memory, which nodes may raise or draw random numbers.
     memory and writes       memory, memory_formats, mutations, hidden_writes, overlapping_writes,
                             version_counters
     gradients               gradient_history, grad_mode, mode_switches
-    random numbers          random_draws, random_generators, random_states
+    numbers                 random_draws, random_generators, random_states, product_precision
     sizes from values       data_dependent_sizes, size_checks
     inputs                  example_inputs, separate_inputs, memory_copies, wrappers
     results                 views_of_results, views_without_writes, detached_results,

@@ -16,6 +16,7 @@ import torch
 import torch.fx
 
 from ..graph.memory import memories, results_of
+from ..graph.product_precision import rounds_convolutions_on_cuda
 from .lower.pointwise import POINTWISE
 
 aten = torch.ops.aten
@@ -123,7 +124,7 @@ def is_worthwhile(convolutions: list[torch.fx.Node]) -> bool:
         tensor_cores = (
             torch.float16,
             torch.bfloat16,
-            *([torch.float32] if torch.backends.cudnn.allow_tf32 else []),
+            *([torch.float32] if rounds_convolutions_on_cuda() else []),
         )
         if image.device.type != "cuda" or image.dtype not in tensor_cores:
             return False

@@ -2,9 +2,14 @@
 
 import pytest
 import torch
-from framejit.backends.autotune.compare import difference, rounds_products
+from framejit.backends.autotune.compare import difference, difference_in_any_precision
 from framejit.backends.autotune.identity import versions
 from framejit.backends.autotune.trial import RunResult
+from framejit.backends.graph.product_precision import (
+    exact_products,
+    rounding_settings,
+    rounds_matrix_products,
+)
 
 
 def ran(*results, inputs=()):
@@ -81,14 +86,14 @@ def test_each_of_torchs_settings_of_precision_is_seen():
     try:
         torch.set_float32_matmul_precision("highest")
         exact = versions()
-        assert not rounds_products()
+        assert not rounds_matrix_products()
         torch.set_float32_matmul_precision("medium")
-        assert rounds_products() and versions() != exact
+        assert rounds_matrix_products() and versions() != exact
         torch.set_float32_matmul_precision("highest")
         torch.backends.cuda.matmul.fp32_precision = (
             "tf32"  # the older setting cannot be asked for from here on
         )
-        assert rounds_products() and versions() != exact
+        assert rounds_matrix_products() and versions() != exact
     finally:
         torch.set_float32_matmul_precision(before)
 
@@ -132,3 +137,40 @@ def test_a_gradient_of_nothing_but_rounding(off, said, exact):
         lambda: RunResult([], [EXACT, torch.zeros(1000).double()], []) if exact else None,
     )
     assert said in found and bool(said) == bool(found)
+
+
+@pytest.mark.parametrize(
+    ("rounded", "eagers_rounded", "exactly", "said"),
+    [
+        (1.4, 0.7, 1.0, ""),  # as ill-conditioned as eager
+        (1.4, 1.0, 1.0, "away from eager's with exact products"),  # eager does not move at all
+        (1.4, 0.9, 1.0, "away from eager's with exact products"),  # eager moves less
+        (1.001, 1.0, 1.0, ""),  # a rounding of tf32, where eager happens not to round
+        (1.4, 0.7, 1.01, "away from float64's"),  # a fault
+        (float("nan"), 0.7, 1.0, "not a number elsewhere"),
+    ],
+)
+def test_what_differs_with_rounded_products_is_judged_with_exact_ones(
+    rounded, eagers_rounded, exactly, said
+):
+    def runs(mine, eagers):
+        return ran(EXACT.float() * mine), ran(EXACT.float() * eagers)
+
+    def again():
+        assert not rounding_settings()
+        return runs(exactly, 1.0)
+
+    before = rounding_settings()
+    assert ("cuda", "conv") in before  # by default
+    found = difference_in_any_precision(*runs(rounded, eagers_rounded), again, lambda: ran(EXACT))
+    assert said in found and bool(said) == bool(found) and rounding_settings() == before
+
+
+def test_exact_products_are_not_asked_for_where_runs_agree_or_nothing_rounds():
+    def again():
+        raise AssertionError("run again")
+
+    right, wrong = ran(EXACT.float()), ran(EXACT.float() * 2)
+    assert not difference_in_any_precision(right, right, again, lambda: ran(EXACT))
+    with exact_products():
+        assert difference_in_any_precision(wrong, right, again, lambda: ran(EXACT))

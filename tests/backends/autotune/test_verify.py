@@ -11,6 +11,7 @@ import torch
 from framejit.__main__ import main
 from framejit.backends import registry
 from framejit.backends.autotune.repro import judge
+from framejit.backends.graph.product_precision import exact_products, rounding_settings
 
 
 def wrong_value(gm, args):
@@ -244,6 +245,21 @@ def test_only_the_first_calls_are_compared(planted):
             framejit.compile(sums, backend=planted(wrong_value))(*given()).sum()
             != sums(*given()).sum()
         )
+
+
+@pytest.mark.parametrize("grad", [False, True])
+def test_small_roundings_of_products_are_no_fault(planted, grad, cache_dir):
+    def rounds(gm, args):
+        return [one * (1.001 if rounding_settings() else 1.0) for one in gm.forward(*args)]
+
+    x, y = (one.requires_grad_(grad) for one in given())
+    compiled = framejit.compile(sums, backend=planted(rounds), verify=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert torch.equal(compiled(x, y), sums(x, y) * 1.001)
+    with exact_products(), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert torch.equal(compiled(x, y), sums(x, y))
 
 
 def test_random_numbers_that_are_not_eagers_are_no_fault(planted, cache_dir):
