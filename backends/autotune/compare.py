@@ -10,8 +10,9 @@ from typing import Any
 
 import torch
 
+from ...records import record
 from ..graph.product_precision import exact_products, rounding_settings, rounds_matrix_products
-from .trial import GRADIENT, RunResult
+from .trial import GRADIENT, INPUT, RunResult
 
 SLACK = 3.0  # a candidate's error against float64 may be so many times eager's
 ROUNDINGS = 8.0  # errors of so many roundings of the dtype, relative to the tensor, are ignored
@@ -25,27 +26,49 @@ TF32 = 2e-3  # the tolerance for float32 where torch may round products to ten b
 # calculation
 LIKELY = 3e-2
 # the fraction of the largest gradient below which a gradient may be rounding only, as when a
-# softmax cancels it
+# softmax cancels it; and that of the largest written input
 FAINT = 1e-3
 
 
-def difference_in_any_precision(
-    got: RunResult,
-    wanted: RunResult,
-    again: Callable[[], tuple[RunResult, RunResult]],
-    reference: Callable[[], RunResult | None],
-    coarsest: Callable[[], torch.dtype | None] = lambda: None,
-) -> str:
+@record
+class MoreRuns:
+    """Runs that are made where a candidate's differs from eager's. again: the candidate and eager
+    once more. in_float64, nudged: eager in float64, and on inputs whose last bits are changed; None
+    where there is no such run. coarsest: the dtype with the fewest bits that the graph computes in
+    (autocast inside it included), used where float64 does not help."""
+
+    again: Callable[[], tuple[RunResult, RunResult]]
+    in_float64: Callable[[], RunResult | None]
+    nudged: Callable[[], RunResult | None]
+    coarsest: Callable[[], torch.dtype | None]
+
+    def without_gradients(self) -> MoreRuns:
+        def again() -> tuple[RunResult, RunResult]:
+            mine, eagers = self.again()
+            return mine.without_gradients(), eagers.without_gradients()
+
+        def drop(run: Callable[[], RunResult | None]) -> Callable[[], RunResult | None]:
+            def run_without() -> RunResult | None:
+                ran = run()
+                return ran and ran.without_gradients()
+
+            return run_without
+
+        return MoreRuns(again, drop(self.in_float64), drop(self.nudged), self.coarsest)
+
+
+def difference_in_any_precision(got: RunResult, wanted: RunResult, runs: MoreRuns) -> str:
     """Like `difference`. Where torch may round the operands of products, runs that differ are made
-    once more with exact products (`again`: the candidate's and eager's). Those must agree, and
-    rounding must not have moved the candidate much further than eager."""
-    reference = cache(reference)
-    said = difference(got, wanted, reference, coarsest)
-    if not said or not rounding_settings():
-        return said
+    once more with exact products. Those must agree, and rounding must not have moved the candidate
+    much further than eager."""
+    reference = cache(runs.in_float64)
+    if not rounding_settings():
+        return difference(got, wanted, reference, runs.coarsest, runs.nudged)
+    if not difference(got, wanted, reference, runs.coarsest):
+        return ""
     with exact_products():
-        mine, eagers = again()
-        return difference(mine, eagers, reference, coarsest) or moved_by_rounding(
+        mine, eagers = runs.again()
+        return difference(mine, eagers, reference, runs.coarsest, runs.nudged) or moved_by_rounding(
             got, wanted, eagers
         )
 
@@ -82,16 +105,17 @@ def difference(
     wanted: RunResult,
     reference: Callable[[], RunResult | None],
     coarsest: Callable[[], torch.dtype | None] = lambda: None,
+    nudged: Callable[[], RunResult | None] = lambda: None,
 ) -> str:
-    """What differs in a way that matters; "" for nothing. `reference`: runs in float64 when first
-    needed. `coarsest`: the dtype with the fewest bits that the graph computes in (autocast inside
-    it included), used where float64 does not help."""
+    """What differs in a way that matters; "" for nothing. The functions are those of MoreRuns, and
+    called when first needed."""
     if len(got.results) != len(wanted.results):
         return f"{len(got.results)} results, eager has {len(wanted.results)}"
     if sharing(got) != sharing(wanted):
         return "its results share memory in another way than eager's"
-    reference = cache(reference)  # once, also where there is none
-    faint: float | None = None
+    # once, also where there is none
+    reference, nudged = cache(reference), cache(nudged)
+    faint = cache(lambda: faint_norms(got, wanted))
     for position, ((name, one), (_, other)) in enumerate(
         zip(got.tensors(), wanted.tensors(), strict=True)
     ):
@@ -102,17 +126,44 @@ def difference(
             continue
         if not (other.is_floating_point() or other.is_complex()):
             return f"{name} has other numbers than eager's"
-        exact = reference()
-        best = exact.tensors()[position][1] if exact is not None else None
-        if faint is None:
-            faint = FAINT * max(
-                (norm(tensor) for tensor in wanted.gradients if tensor is not None), default=0.0
-            )
-        least = faint if name.startswith(GRADIENT) else 0.0
+        best = tensor_of(reference(), position)
+        least = faint().get(name.partition(" ")[0], 0.0)
         said = judge_numbers(one, other, best, least, coarsest)
-        if said:
+        if said and not moves_as_far(one, other, tensor_of(nudged(), position), least):
             return f"{name} {said}"
     return ""
+
+
+def tensor_of(run: RunResult | None, position: int) -> Any:
+    return run.tensors()[position][1] if run is not None else None
+
+
+def faint_norms(got: RunResult, wanted: RunResult) -> dict[str, float]:
+    """The norm below which a gradient, or an input that was written, may be rounding only, by the
+    first word of its name: a mean of centred numbers is small beside their variance."""
+    gradients = (norm(tensor) for tensor in wanted.gradients if tensor is not None)
+    inputs = (
+        norm(other)
+        for one, other in zip(got.inputs, wanted.inputs, strict=True)
+        if isinstance(other, torch.Tensor) and other.is_floating_point() and not same(one, other)
+    )
+    return {
+        GRADIENT: FAINT * max(gradients, default=0.0),
+        INPUT: FAINT * max(inputs, default=0.0),
+    }
+
+
+def moves_as_far(one: torch.Tensor, other: torch.Tensor, nudged: Any, faint: float) -> bool:
+    """Whether eager's own numbers move about as far from `other` when its inputs change in their
+    last bits. An element that crosses a threshold, as that of a ReLU, moves gradients at once."""
+    if not isinstance(nudged, torch.Tensor):
+        return False
+    one, other, nudged = one.detach(), other.detach(), nudged.detach()
+    kept = other.isfinite()
+    if not all(torch.equal(item.isfinite(), kept) for item in (one, nudged)):
+        return False
+    one, other, nudged = (to_double(item)[kept] for item in (one, other, nudged))
+    return error(one, other, faint) <= SLACK * error(nudged, other, faint)
 
 
 def layout_difference(one: Any, other: Any) -> str:

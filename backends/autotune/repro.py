@@ -20,7 +20,7 @@ from torch.utils._pytree import tree_leaves
 
 from ...overlap import may_repeat
 from ..registry import name_of
-from .compare import difference_in_any_precision
+from .compare import MoreRuns, difference_in_any_precision
 from .trial import RunResult, Trial, coarsest_of
 from .user_backends import backend_statements
 
@@ -212,5 +212,8 @@ def judge(
     def run_both_again() -> tuple[RunResult, RunResult]:
         return run(compiled, trial.copies()), run(forward, trial.copies())
 
-    reason = difference_in_any_precision(got, wanted, run_both_again, run_in_float64, computed_in)
+    more = MoreRuns(
+        run_both_again, run_in_float64, lambda: run(forward, trial.nudged()), computed_in
+    )
+    reason = difference_in_any_precision(got, wanted, more)
     return f"is wrong: {reason}" if reason else None

@@ -15,12 +15,14 @@ import torch
 import torch.fx
 from torch.utils._pytree import tree_leaves
 
+from ...overlap import may_repeat
 from ..graph.fake_values import fake_of
 from ..graph.gradient_history import wants_gradients
 from ..graph.memory_copies import copy_tensors, has_storage, is_laid_out, memory_between, stretches
 
 SEED = 20221130
-GRADIENT = "gradient"  # prefix of the names of gradients
+GRADIENT, INPUT = "gradient", "input"  # prefixes of the names of gradients and inputs
+NUDGE = 4  # roundings by which a nudged number changes
 
 
 @dataclass
@@ -33,12 +35,16 @@ class RunResult:
     inputs: list[Any]
     between: list[torch.Tensor] = field(default_factory=list)
 
+    def without_gradients(self) -> RunResult:
+        results, inputs = list(map(detach, self.results)), list(map(detach, self.inputs))
+        return RunResult(results, [], inputs, self.between)
+
     def tensors(self) -> list[tuple[str, Any]]:
         """The tensors of the run, with names for messages."""
         return [
             *((f"result {number}", item) for number, item in enumerate(self.results)),
             *((f"{GRADIENT} {number}", item) for number, item in enumerate(self.gradients)),
-            *((f"input {number} afterwards", item) for number, item in enumerate(self.inputs)),
+            *((f"{INPUT} {number} afterwards", item) for number, item in enumerate(self.inputs)),
             *(("memory between inputs", item) for item in self.between),
         ]
 
@@ -162,9 +168,30 @@ class Trial:
 
         return list(map(to_double, self.copies()))
 
+    def nudged(self) -> list[Any]:
+        """Copies of all inputs, floating numbers in them a few roundings larger or smaller."""
+        copies = self.copies()
+        for item in copies:
+            if is_laid_out(item) and item.dtype in NUDGED:
+                nudge(item.detach())
+        return copies
+
     def forget(self) -> None:
         self.originals.clear()
         self.tangents = None
+
+
+NUDGED = (torch.float16, torch.bfloat16, torch.float32)
+
+
+def nudge(tensor: torch.Tensor) -> None:
+    """Changes each number by some roundings, up or down, unless elements share memory."""
+    if may_repeat(tensor.shape, tensor.stride()):
+        return
+    source = torch.Generator(device=tensor.device).manual_seed(SEED)
+    signs = torch.randn(tensor.shape, device=tensor.device, generator=source).sign()
+    step = NUDGE * torch.finfo(tensor.dtype).eps
+    tensor.mul_(1 + step * signs.to(tensor.dtype))
 
 
 def detach(item: Any) -> Any:

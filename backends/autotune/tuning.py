@@ -31,7 +31,7 @@ from ..graph.supported import device_types
 from ..registry import SHIPPED, Backend, captured_graph_function, lookup
 from .candidates import EAGER, IN_ANY_CASE, TUNING, Choice, bytes_of, records, without_recording
 from .choose import choose
-from .compare import difference_in_any_precision
+from .compare import MoreRuns, difference_in_any_precision
 from .decisions import Decision, Decisions
 from .identity import Identity, identity
 from .isolation import run_isolated
@@ -379,8 +379,8 @@ class Tuning:
         recorded = records(candidate.name)  # depends on the addresses of the inputs
         copied = few and not recorded
 
-        def run(function: Callee) -> tuple[RunResult, int]:
-            inputs = trial.copies() if copied else trial.inputs()
+        def run(function: Callee, given: list[Any] | None = None) -> tuple[RunResult, int]:
+            inputs = given or (trial.copies() if copied else trial.inputs())
             return self.run_with_peak_memory(lambda: trial.first_run(function, inputs))
 
         def run_both_again() -> tuple[RunResult, RunResult]:
@@ -398,9 +398,12 @@ class Tuning:
             reason = difference_in_any_precision(
                 got,
                 wanted,
-                run_both_again,
-                lambda: self.run_in_float64(trial),
-                lambda: coarsest_dtype(self.gm),
+                MoreRuns(
+                    run_both_again,
+                    lambda: self.run_in_float64(trial),
+                    lambda: run(self.gm.forward, trial.nudged())[0] if few else None,
+                    lambda: coarsest_dtype(self.gm),
+                ),
             )
         except Exception as error:  # of a candidate, which is out: the program goes on
             return f"fails: {type(error).__name__}: {first_line(error)}"

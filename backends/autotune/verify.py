@@ -24,9 +24,9 @@ from ..graph.random_states import RandomStates
 from ..graph.supported import reason_not_to_try
 from ..native.toolchain.artifact_cache import key_of
 from ..registry import GRAPHED, SHIPPED, name_of
-from .compare import difference_in_any_precision
+from .compare import MoreRuns, difference_in_any_precision
 from .repro import save_repro
-from .trial import RunResult, Trial, coarsest_dtype, detach
+from .trial import RunResult, Trial, coarsest_dtype
 
 PLAIN_TENSORS = (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
 # backends that draw other random numbers than eager
@@ -90,9 +90,6 @@ class VerifiedGraph:
             return self.run(*args)
         originals, has_drawn = trial.copies(), before.have_moved()
 
-        def run_in_float64() -> RunResult | None:  # also when a run has changed the inputs
-            return None if has_drawn else in_float64(trial, originals, self.gm, before)
-
         if has_drawn and not self.draws_like_eager:
             self.left = 0
             self.report(
@@ -102,21 +99,14 @@ class VerifiedGraph:
             before.restore()
             return self.run(*args)
 
-        def run_both_again() -> tuple[RunResult, RunResult]:
-            return tuple(  # type: ignore[return-value]
-                run_from(before, Trial(self.gm, originals), call)
-                for call in (self.run, self.gm.forward)
-            )
-
+        more = self.more_runs(originals, before, has_drawn)
         reason = ""
         if trial.training:
             before.restore()
-            reason = self.compare_training(trial, wanted, run_both_again, run_in_float64)
+            reason = self.compare_training(trial, wanted, more)
         if not reason:
             before.restore()
-            results, reason = self.compare_results(
-                args, trial, wanted, run_both_again, run_in_float64
-            )
+            results, reason = self.compare_results(args, trial, wanted, more)
             if not reason:
                 return results
             restore(args, originals)
@@ -124,13 +114,32 @@ class VerifiedGraph:
         before.restore()
         return self.run(*args)
 
-    def compare_training(
-        self,
-        trial: Trial,
-        wanted: RunResult,
-        again: Callable[[], tuple[RunResult, RunResult]],
-        exact: Callable[[], RunResult | None],
-    ) -> str:
+    def more_runs(
+        self, originals: Sequence[Any], before: RandomStates, has_drawn: bool
+    ) -> MoreRuns:
+        """Further runs from copies of the inputs as they were, and from the same random states."""
+        trial = Trial(self.gm, originals)
+
+        def run(call: Callable[..., Any], given: Sequence[Any]) -> RunResult:
+            before.restore()
+            return trial.first_run(call, given)
+
+        def run_both() -> tuple[RunResult, RunResult]:
+            return run(self.run, trial.copies()), run(self.gm.forward, trial.copies())
+
+        def run_in_float64() -> RunResult | None:
+            before.restore()
+            try:
+                return None if has_drawn else trial.run(self.gm.forward, trial.in_float64())
+            except Exception:  # operators of the graph that float64 does not have
+                return None
+
+        def run_nudged() -> RunResult:
+            return run(self.gm.forward, trial.nudged())
+
+        return MoreRuns(run_both, run_in_float64, run_nudged, lambda: coarsest_dtype(self.gm))
+
+    def compare_training(self, trial: Trial, wanted: RunResult, more: MoreRuns) -> str:
         """Say what is wrong with a forward and backward pass of the compiled graph on copies, "" if
         nothing."""
         try:
@@ -139,15 +148,10 @@ class VerifiedGraph:
             raise
         except Exception as error:
             return f"raises {type(error).__name__} where eager does not: {error}"
-        return difference_in_any_precision(got, wanted, again, exact, self.coarsest_dtype)
+        return difference_in_any_precision(got, wanted, more)
 
     def compare_results(
-        self,
-        args: tuple[Any, ...],
-        trial: Trial,
-        wanted: RunResult,
-        again: Callable[[], tuple[RunResult, RunResult]],
-        exact: Callable[[], RunResult | None],
+        self, args: tuple[Any, ...], trial: Trial, wanted: RunResult, more: MoreRuns
     ) -> tuple[Any, str]:
         """Run the compiled graph for real. Return its results and what is wrong with them, "" if
         nothing."""
@@ -159,21 +163,10 @@ class VerifiedGraph:
             return None, f"raises {type(error).__name__} where eager does not: {error}"
         got = RunResult(results, [], list(args), trial.memory_between_inputs())
 
-        def results_again() -> tuple[RunResult, RunResult]:
-            mine, eagers = again()
-            return without_gradients(mine), without_gradients(eagers)
-
         reason = difference_in_any_precision(
-            without_gradients(got),
-            without_gradients(wanted),
-            results_again,
-            exact_results(exact),
-            self.coarsest_dtype,
+            got.without_gradients(), wanted.without_gradients(), more.without_gradients()
         )
         return results, reason
-
-    def coarsest_dtype(self) -> torch.dtype | None:
-        return coarsest_dtype(self.gm)
 
     @property
     def draws_like_eager(self) -> bool:
@@ -212,38 +205,6 @@ def can_be_copied(args: Sequence[Any]) -> bool:
         for arg in args
         if isinstance(arg, torch.Tensor)
     )
-
-
-def run_from(before: RandomStates, trial: Trial, call: Callable[..., Any]) -> RunResult:
-    """A run on copies, from the given states of the generators."""
-    before.restore()
-    return trial.first_run(call, trial.copies())
-
-
-def without_gradients(ran: RunResult) -> RunResult:
-    return RunResult(list(map(detach, ran.results)), [], list(map(detach, ran.inputs)), ran.between)
-
-
-def in_float64(
-    trial: Trial, originals: Sequence[Any], gm: torch.fx.GraphModule, before: RandomStates
-) -> RunResult | None:
-    """Eager's run in double precision on copies of `originals`, None where the graph asks for a
-    precision of its own."""
-    before.restore()
-    try:
-        return trial.run(gm.forward, Trial(gm, originals).in_float64())
-    except Exception:  # operators of the graph that float64 does not have
-        return None
-
-
-def exact_results(exact: Callable[[], RunResult | None]) -> Callable[[], RunResult | None]:
-    """The float64 reference for a run without its gradients."""
-
-    def reference() -> RunResult | None:
-        ran = exact()
-        return ran and RunResult(ran.results, [], ran.inputs)
-
-    return reference
 
 
 def restore(args: Sequence[Any], originals: Sequence[Any]) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from framejit.backends.autotune.compare import difference, difference_in_any_precision
+from framejit.backends.autotune.compare import MoreRuns, difference, difference_in_any_precision
 from framejit.backends.autotune.identity import versions
 from framejit.backends.autotune.trial import RunResult
 from framejit.backends.graph.product_precision import (
@@ -162,7 +162,8 @@ def test_what_differs_with_rounded_products_is_judged_with_exact_ones(
 
     before = rounding_settings()
     assert ("cuda", "conv") in before  # by default
-    found = difference_in_any_precision(*runs(rounded, eagers_rounded), again, lambda: ran(EXACT))
+    more = MoreRuns(again, lambda: ran(EXACT), lambda: None, lambda: None)
+    found = difference_in_any_precision(*runs(rounded, eagers_rounded), more)
     assert said in found and bool(said) == bool(found) and rounding_settings() == before
 
 
@@ -170,7 +171,42 @@ def test_exact_products_are_not_asked_for_where_runs_agree_or_nothing_rounds():
     def again():
         raise AssertionError("run again")
 
+    more = MoreRuns(again, lambda: ran(EXACT), lambda: None, lambda: None)
     right, wrong = ran(EXACT.float()), ran(EXACT.float() * 2)
-    assert not difference_in_any_precision(right, right, again, lambda: ran(EXACT))
+    assert not difference_in_any_precision(right, right, more)
     with exact_products():
-        assert difference_in_any_precision(wrong, right, again, lambda: ran(EXACT))
+        assert difference_in_any_precision(wrong, right, more)
+
+
+@pytest.mark.parametrize("exact", [EXACT, EXACT * 7, None], ids=["near", "far", "none"])
+@pytest.mark.parametrize(("moved", "right"), [(1.002, True), (1.0001, False), (1.0, False)])
+def test_an_ill_conditioned_graph_is_judged_by_how_far_eager_moves(exact, moved, right):
+    wanted, got = EXACT.float(), EXACT.float() * 1.004
+    found = difference(
+        ran(got),
+        ran(wanted),
+        lambda: None if exact is None else ran(exact),
+        nudged=lambda: ran(wanted * moved),
+    )
+    assert bool(found) != right
+
+
+def test_numbers_that_are_not_finite_elsewhere_are_a_fault_however_far_eager_moves():
+    wanted = EXACT.float()
+    got = wanted.clone()
+    got[3] = float("inf")
+    assert "infinite" in difference(
+        ran(got), ran(wanted), lambda: None, nudged=lambda: ran(wanted * 2)
+    )
+
+
+@pytest.mark.parametrize(("off", "said"), [(1e-5, False), (1e-2, True)])
+def test_a_mean_of_centred_numbers_is_judged_beside_what_is_written_with_it(off, said):
+    """Running statistics, of which the mean is far smaller than the variance."""
+    means, variance = EXACT * 1e-5, EXACT.float() * (1 + 1e-7)
+    exact = RunResult([], [], [means, EXACT])
+    wanted = RunResult([], [], [means.float(), EXACT.float()])
+    got = RunResult([], [], [means.float() * (1 + off), variance])
+    assert bool(difference(got, wanted, lambda: exact)) == said
+    got.inputs.pop(), wanted.inputs.pop(), exact.inputs.pop()
+    assert difference(got, wanted, lambda: exact)

@@ -211,6 +211,17 @@ def softmax() -> Case:
     )
 
 
+def running_mean() -> Case:
+    """A number of each row that is read and, with the mean of the row, written."""
+    (x,), (r,) = loops([index(15)], "x"), loops([index(70)], "r")
+    total = reduce("sum", load("in0", atom(x) * 70 + atom(r), torch.float32))
+    mean = scalar("div", total, const(70.0, torch.float32))
+    before = scalar("mul", load("rows", atom(x), torch.float32), const(0.9, torch.float32))
+    after = scalar("add", before, scalar("mul", mean, const(0.1, torch.float32)))
+    memory = {"in0": numbers(1050, torch.float32).nan_to_num(1, 2, 3), "rows": torch.ones(15)}
+    return Case(Kernel((x,), (r,), (Store("rows", atom(x), after),), ("running_mean",)), memory)
+
+
 def extreme_softmax() -> Case:
     """Rows of nothing but -inf, with inf, with NaN, and numbers whose exponentials are too
     large."""
@@ -467,9 +478,10 @@ def tiles_of(case: Case) -> tuple[Tiles | None, ...]:
 
 
 def all_cases() -> dict[str, Case]:
-    softmaxes = {"softmax": softmax(), "softmax of extremes": extreme_softmax()}
     named = {
-        **softmaxes,
+        "softmax": softmax(),
+        "softmax of extremes": extreme_softmax(),
+        "running mean": running_mean(),
         "masked": masked(),
         "shifted": shifted(),
         "computed": computed(),

@@ -116,3 +116,17 @@ def test_products_with_a_vocabulary_of_odd_size(dtype, reports):
         assert mine.stride() == other.stride()
         assert (mine - true).norm() <= 1.5 * (other - true).norm() + 1e-6
     assert any("mm" in kernel.ops[-1] for report in reports for kernel in report.kernels)
+
+
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("channels", [3, 16, 24, 32, 64])
+@pytest.mark.parametrize("size", [28, 112])
+def test_statistics_that_a_kernel_reads_and_writes_are_updated_once(channels, size, layout):
+    """The threads of a program that hold the same number all read it before one stores to it."""
+    norm = torch.nn.BatchNorm2d(channels).cuda()
+    compiled = framejit.compile(copy.deepcopy(norm), backend="native")
+    x = torch.randn(16, channels, size, size, device="cuda").to(memory_format=layout)
+    for _ in range(5):
+        norm(x), compiled(x)
+        torch.testing.assert_close(compiled.running_var, norm.running_var)
+        torch.testing.assert_close(compiled.running_mean, norm.running_mean, atol=1e-7, rtol=1e-5)

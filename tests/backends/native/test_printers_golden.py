@@ -17,6 +17,7 @@ TRITON = {
     "tile_with_two_sides": (kernels.transposed(40, 50), None),
     "persistent_reduction": (kernels.softmax(), None),
     "looped_reduction": (kernels.softmax(), kernels.LOOPED),
+    "row_in_place": (kernels.running_mean(), None),
     "symbolic_reduction": (kernels.symbolic(3, 40), None),
     "lookup": (kernels.computed(), None),
 }

@@ -19,11 +19,12 @@ from ...ir.index import Division, Index, Var, product
 from ...ir.program import Buffer, Kernel, Store
 from ...ir.scalar import CAST, INDEX, LOAD, REDUCE, SCATTER, TRUE, Scalar
 from ..base import KernelEmitter, Parameters, Plan, Scope, origin_names, second_side, subscripts_of
-from ..tiles import Tiles, axes, choose_tiles
+from ..tiles import Axis, Tiles, axes, choose_tiles
 from .scalars import TYPES, bracket, convert_expression, identity, literal, operation
 
 LONGEST_NAME = 64  # letters
 MOST_ELEMENTS = 1 << 31  # of a buffer that 32-bit addresses reach
+THREADS = 32  # of a warp
 
 
 @record
@@ -63,15 +64,17 @@ class TritonFunction(KernelEmitter):
         super().__init__(Plan(kernel))
         self.buffers = buffers
         self.tiles = tiles or choose_tiles(self.plan)
+        self.sizes = {"x": self.tiles.xblock, "y": self.tiles.yblock, "r": self.tiles.rblock}
         self.axes = axes(kernel, second_side(self.plan) if self.tiles.yblock else None)
         self.pointers = {name: f"in{n}" for n, name in enumerate(self.parameters.loaded)}
         self.targets = {name: f"out{n}" for n, name in enumerate(self.parameters.stored)}
         self.wide = any(_extent(buffers[name]) >= MOST_ELEMENTS for name in self.parameters.buffers)
 
     def print_kernel(self) -> PrintedKernel:
-        sizes = {"x": self.tiles.xblock, "y": self.tiles.yblock, "r": self.tiles.rblock}
-        blocks = tuple((axis.block, sizes[axis.letter]) for axis in self.axes)
-        grid = tuple((axis.count, sizes[axis.letter]) for axis in self.axes if axis.letter != "r")
+        blocks = tuple((axis.block, self.sizes[axis.letter]) for axis in self.axes)
+        grid = tuple(
+            (axis.count, self.sizes[axis.letter]) for axis in self.axes if axis.letter != "r"
+        )
         return PrintedKernel(
             self.text(), self.parameters, self.tiles.warps, self.tiles.stages, blocks, grid
         )
@@ -288,9 +291,18 @@ class TritonFunction(KernelEmitter):
             if store.index.variables().isdisjoint(axis.variables):
                 place += f" + 0 * {axis.number}"
         mask = " & ".join(axis.mask for axis in sides)
+        if store.buffer in self.pointers and self.has_fewer_elements_than_threads(sides):
+            # else a warp may read an element that another one has stored
+            scope.lines.append("tl.debug_barrier()")
         scope.lines.append(
             f"tl.store({self.targets[store.buffer]} + {bracket(place)}, {value}, {mask})"
         )
+
+    def has_fewer_elements_than_threads(self, sides: Sequence[Axis]) -> bool:
+        """Whether several threads of a program load, compute and store the same elements of a
+        tile."""
+        elements = math.prod(self.sizes[axis.letter] for axis in sides)
+        return elements < THREADS * self.tiles.warps
 
     def scatter(self, scope: Scope, store: Store) -> None:
         """Points that store to one element add to it one at a time, in any order. (What is "set" is
