@@ -270,6 +270,19 @@ def shifted() -> Case:
     )
 
 
+def windowed() -> Case:
+    """Addresses with quotients and remainders of negative numbers, as those of a roll over
+    windows."""
+    x, y = loops([index(8), index(7)], "x")
+    back = atom(y) - 3
+    place = (back // 7 + atom(x) + 1) * 10 + back % 7
+    value = load("in0", place, torch.float32)
+    return Case(
+        Kernel((x, y), (), (Store("out", atom(x) * 7 + atom(y), value),), ("roll",)),
+        {"in0": numbers(90, torch.float32), "out": torch.zeros(56)},
+    )
+
+
 def computed() -> Case:
     """A lookup: the row comes from another buffer."""
     x, y = loops([index(6), index(9)], "x")
@@ -484,6 +497,7 @@ def all_cases() -> dict[str, Case]:
         "running mean": running_mean(),
         "masked": masked(),
         "shifted": shifted(),
+        "windowed": windowed(),
         "computed": computed(),
         "divided": divided(),
     }

@@ -20,6 +20,7 @@ TRITON = {
     "row_in_place": (kernels.running_mean(), None),
     "symbolic_reduction": (kernels.symbolic(3, 40), None),
     "lookup": (kernels.computed(), None),
+    "negative_numerators": (kernels.windowed(), None),
 }
 C = {
     "pointwise": kernels.masked(), "transposed": kernels.transposed(40, 50), "tiles": kernels.transposed(64, 70),

@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 import torch
 
 from .....records import record
-from ...ir.index import Division, Index, Var, product
+from ...ir.index import Division, Index, Quotient, Var, nonnegative, product
 from ...ir.program import Buffer, Kernel, Store
 from ...ir.scalar import CAST, INDEX, LOAD, REDUCE, SCATTER, TRUE, Scalar
 from ..base import KernelEmitter, Parameters, Plan, Scope, origin_names, second_side, subscripts_of
@@ -374,7 +374,11 @@ class TritonFunction(KernelEmitter):
 
     def division(self, item: Division, holes: Sequence[str]) -> str:
         numerator, divisor = self.index(item.numerator, holes), self.index(item.divisor, holes)
-        return f"({bracket(numerator)} {item.sign} {bracket(divisor)})"
+        bounds = item.numerator.bounds()
+        if bounds is not None and nonnegative(bounds[0]):
+            return f"({bracket(numerator)} {item.sign} {bracket(divisor)})"
+        function = "index_quotient" if isinstance(item, Quotient) else "index_remainder"
+        return f"{function}({numerator}, {divisor})"
 
 
 def print_triton(

@@ -97,6 +97,17 @@ def sum_of_exponentials(tops, totals, top):
 
 
 @triton.jit
+def index_remainder(a, b):
+    m = a % b  # negative where a is
+    return tl.where(m < 0, m + b, m)
+
+
+@triton.jit
+def index_quotient(a, b):
+    return (a - index_remainder(a, b)) // b
+
+
+@triton.jit
 def remainder(a, b):
     m = libdevice.fmod(a, b)
     return tl.where((m != 0) & ((m < 0) != (b < 0)), m + b, m)
