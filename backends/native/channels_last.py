@@ -27,7 +27,7 @@ READ_CHANNELS_LAST: dict[Any, int] = {
     GRADIENTS: 3,
 }  # how many arguments are images and weights
 CLONE, AS_STRIDED = aten.clone.default, aten.as_strided.default
-COPIES = (CLONE, aten._to_copy.default)
+COPIES = (CLONE, aten._to_copy.default, aten.copy.default)
 GROUP_NORM = aten.native_group_norm.default
 FOLLOWS = frozenset((
     aten._native_batch_norm_legit_no_training.default,
@@ -76,7 +76,8 @@ def train_channels_last(
     back = StrideChange(backward)
     for given, taken in zip(outputs[results:], inputs[saved:], strict=False):
         if given in change.before:
-            back.before[taken] = dict(taken.meta)
+            # converted, it is on memory of its own
+            back.before[taken] = {**taken.meta, "memory": [object()]}
             taken.meta["val"] = given.meta["val"]
     back.add_all()
 

@@ -51,6 +51,22 @@ class Levels(nn.Module):
         return self.out(up), up[:, :3], high
 
 
+class Squeezed(nn.Module):
+    """As in a MobileNet: an activation in place, whose saved result an operator reads that is not
+    channels-last, and factors of the channels from the pooled image."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.norm = nn.Conv2d(3, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16)
+        self.squeeze, self.excite = nn.Conv2d(16, 8, 1), nn.Conv2d(8, 16, 1)
+        self.last = nn.Conv2d(16, 8, 1)
+
+    def forward(self, x):
+        x = F.hardswish(self.norm(self.first(x)), inplace=True)
+        factors = self.excite(F.relu(self.squeeze(F.adaptive_avg_pool2d(x, 1))))
+        return self.last(F.hardsigmoid(factors) * x)
+
+
 @pytest.fixture
 def as_on_a_gpu(monkeypatch):
     """Graphs on the CPU are changed as those on a GPU are. The graphs that became channels-last."""
@@ -85,7 +101,7 @@ def train(model, x):
     [(True, False), (False, False), (True, True)],
     ids=["channels last", "biases", "sizes that vary"],
 )
-@pytest.mark.parametrize("make", [Residual, Levels])
+@pytest.mark.parametrize("make", [Residual, Levels, Squeezed])
 @pytest.mark.sweep(3, each=("make",))
 def test_equals_eager(make, optimized, dynamic, as_on_a_gpu):
     torch.manual_seed(0)
