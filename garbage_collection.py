@@ -16,6 +16,7 @@ from typing import Any
 WAIT = threading.Condition.wait.__code__  # waits once, and returns
 NEVER = 2**30  # as the threshold of the oldest generation
 SELDOM = 200_000  # as that of the youngest: more objects than most compiles make
+LIGHT = 4  # so many survivors of a compile bring the next full collection as near as one other
 
 
 @contextlib.contextmanager
@@ -46,8 +47,22 @@ def no_full_collections() -> Iterator[None]:
         yield
     finally:
         if gc.isenabled():
-            gc.collect(1)
+            collect_young()
         gc.set_threshold(*thresholds)
+
+
+def collect_young() -> None:
+    """Collects young objects. Those that survive count less than others towards the next full
+    collection: a compiled model has ten thousands, which stay as long as it does, so a full
+    collection in its first call takes as long as the call and finds nothing."""
+    if generations is None:
+        gc.collect(1)
+        return
+    before = generations.survivors()
+    gc.collect(1)
+    added = generations.survivors() - before
+    if added > 0:
+        generations.set_survivors(before + added // LIGHT)
 
 
 @contextlib.contextmanager

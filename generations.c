@@ -3,7 +3,9 @@
  *
  * hide_young, import, gc.collect(0), freeze_young, show_young: what was young before is young
  * again, and what the import has made is in the permanent generation, which no collection visits.
- * The lists are the same in CPython 3.11, 3.12 and 3.13. */
+ * survivors, set_survivors: how many objects have become old since the last full collection; once
+ * they are a quarter of those that it left, the next one is due.
+ * Lists and counts are the same in CPython 3.11, 3.12 and 3.13. */
 #define Py_BUILD_CORE 1
 #include <Python.h>
 
@@ -80,10 +82,29 @@ show_young(PyObject *module, PyObject *unused)
     Py_RETURN_NONE;
 }
 
+static PyObject *
+survivors(PyObject *module, PyObject *unused)
+{
+    return PyLong_FromSsize_t(PyInterpreterState_Get()->gc.long_lived_pending);
+}
+
+static PyObject *
+set_survivors(PyObject *module, PyObject *number)
+{
+    Py_ssize_t count = PyLong_AsSsize_t(number);
+    if (count == -1 && PyErr_Occurred()) {
+        return NULL;
+    }
+    PyInterpreterState_Get()->gc.long_lived_pending = count;
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
     {"hide_young", hide_young, METH_NOARGS, NULL},
     {"freeze_young", freeze_young, METH_NOARGS, NULL},
     {"show_young", show_young, METH_NOARGS, NULL},
+    {"survivors", survivors, METH_NOARGS, NULL},
+    {"set_survivors", set_survivors, METH_O, NULL},
     {NULL, NULL, 0, NULL},
 };
 

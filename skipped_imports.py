@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import builtins
 import importlib
+import operator
 import sys
 import types
 from collections.abc import Callable, Mapping
@@ -44,7 +45,7 @@ class UnimportedModule:
 
 class UnimportedFunctions:
     """A module of functions that is imported by the first call of one; but not by a call on plain
-    numbers of one that returns them as they are."""
+    numbers of one that returns them as they are, or compares them."""
 
     def __init__(self, module: str) -> None:
         self._module = module
@@ -53,16 +54,33 @@ class UnimportedFunctions:
         def call(*args: Any, **named: Any) -> Any:
             if name in SAME_NUMBER and len(args) == 1 and type(args[0]) in (bool, int):
                 return args[0]
+            if name == "sym_eq" and all(map(is_plain_number_or_tuple, args)):
+                return operator.eq(*args)
             return getattr(importlib.import_module(self._module), name)(*args, **named)
 
         return call
 
 
+class UnreadSources(UnimportedFunctions):
+    """TorchDynamo's module of sources, for code that makes sources and reads none."""
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        return lambda *_: self
+
+
+def is_plain_number_or_tuple(value: Any) -> bool:
+    """Whether it is an int or a tuple of ints."""
+    return (
+        type(value) is int or type(value) in (tuple, torch.Size) and set(map(type, value)) <= {int}
+    )
+
+
 # what torch does to a condition or a size that may have symbols
-SAME_NUMBER = ("expect_true", "guard_int", "statically_known_true")
+SAME_NUMBER = ("expect_true", "guard_int", "guard_or_false", "statically_known_true")
 SYMBOLS = "torch.fx.experimental.symbolic_shapes"
 DYNAMO = "torch._dynamo"
 SETTINGS = f"{DYNAMO}.config"
+SOURCES = f"{DYNAMO}.source"
 TORCH = ModuleView(
     lambda: torch,
     _dynamo=ModuleView(
@@ -82,6 +100,18 @@ def without_dynamo(function: Any) -> Any:
     """A copy of a Python function that reads TorchDynamo's settings without importing them, and
     imports functions for symbols, and SymPy, at their first use."""
     views = {"torch": TORCH, SYMBOLS: UnimportedFunctions(SYMBOLS), "sympy": SYMPY}
+    return with_views(function, views, SETTINGS)
+
+
+def without_dynamo_sources(function: Any) -> Any:
+    """The same of a function that makes sources of TorchDynamo, which nothing reads."""
+    sources = UnreadSources(SOURCES)
+    dynamo = ModuleView(partial(importlib.import_module, DYNAMO), source=sources)
+    views = {
+        "torch": ModuleView(lambda: torch, _dynamo=dynamo),
+        SYMBOLS: UnimportedFunctions(SYMBOLS),
+        SOURCES: sources,
+    }
     return with_views(function, views, SETTINGS)
 
 
@@ -105,7 +135,7 @@ def with_views(function: Any, views: Mapping[str, Any], skipped: str) -> Any:
     ) -> Any:
         if name == skipped:
             return views[name if fromlist else name.partition(".")[0]]
-        if type(views.get(name)) is (UnimportedFunctions if fromlist else ModuleView):
+        if isinstance(views.get(name), UnimportedFunctions if fromlist else ModuleView):
             return views[name]
         module = builtins.__import__(name, globals, locals, fromlist, level)
         return views.get(module.__name__, module)

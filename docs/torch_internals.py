@@ -189,6 +189,7 @@ WHY = {
     "torch._subclasses.fake_tensor": (
         "tensors without memory, on which a capture calculates sizes, dtypes and strides"
     ),
+    "torch._subclasses.meta_utils": "makes such tensors of real ones that need a description",
     "torch._sym": "functions of numbers that are symbols",
     "torch.amp.autocast_mode": "autocast without a context manager, as graphs contain it",
     "torch.autograd._profiler_enabled": "whether a profiler runs",

@@ -92,6 +92,20 @@ def test_young_garbage_is_collected_at_the_end():
     assert garbage() is None
 
 
+def test_survivors_of_a_compile_count_less():
+    generations = garbage_collection.generations
+    gc.collect()
+    assert generations.survivors() == 0
+    with no_full_collections():
+        kept = [[] for _ in range(4000)]
+    assert 1000 <= generations.survivors() < 1500
+    assert len(kept) == 4000
+    gc.collect()
+    kept = [[] for _ in range(4000)]
+    gc.collect(1)
+    assert generations.survivors() >= 4000
+
+
 def test_a_collector_that_is_off_stays_off():
     gc.disable()
     with no_full_collections():

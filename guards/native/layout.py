@@ -180,7 +180,8 @@ def calibrate() -> Layout:
         )
 
     sizes = where(has_sizes)
-    keys = where(lambda tensor, image, at: u64(image, at) == _C._dispatch_keys(tensor).raw_repr())
+    keys_of = {id(tensor): _C._dispatch_keys(tensor).raw_repr() for tensor in tensors}
+    keys = where(lambda tensor, image, at: u64(image, at) == keys_of[id(tensor)])
     storage_offset = where(lambda tensor, image, at: u64(image, at) == tensor.storage_offset())
     taken = {
         *range(keys, keys + 8),
@@ -333,10 +334,11 @@ def names(
     images: list[Any], size: int, width: int, fact: Callable[[torch.Tensor], Any]
 ) -> Iterator[int]:
     """Offsets of bytes that are equal exactly where the fact is equal."""
-    facts = {fact(tensor) for tensor, _ in images}
+    facts = [fact(tensor) for tensor, _ in images]
+    count = len(set(facts))
     for at in range(0, size - width + 1, width):
-        pairs = {(fact(tensor), image[at : at + width]) for tensor, image in images}
-        if len(pairs) == len(facts) == len({value for _, value in pairs}):
+        values = [image[at : at + width] for _, image in images]
+        if len(set(values)) == count == len(set(zip(facts, values, strict=True))):
             yield at
 
 
@@ -427,6 +429,12 @@ def read_bytes(tensor: torch.Tensor, at: int, form: str) -> int:
 
 def allocated_size(address: int) -> int:
     """The bytes that may be read from here, so that the scan stays inside the object."""
+    return min(usable_size()(address), 512)
+
+
+@cache
+def usable_size() -> Callable[[int], int]:
+    """The C library's malloc_usable_size."""
     usable = ctypes.CDLL(None).malloc_usable_size
     usable.restype, usable.argtypes = ctypes.c_size_t, [ctypes.c_void_p]
-    return min(usable(address), 512)
+    return usable

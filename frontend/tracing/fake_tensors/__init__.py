@@ -16,7 +16,8 @@ Where a result comes from, the first that has one:
 For numbers of the program that are tensors: constant_results.py, then torch's fake operator.
 
     running an operator     operation_runner, fake_execution, torch_log, cuda_guard
-    making fake tensors     fake_creation, fakes_by_metadata, fake_wrappers, distributed_layout
+    making fake tensors     fake_creation, fakes_by_metadata, meta_converter, fake_wrappers,
+                            distributed_layout
     results                 fake_results, results_by_example, static_twins, constant_results
     rules                   fake_rules, operator_rules, view_rules, indexing_rules, factory_rules,
                             convolution_rules

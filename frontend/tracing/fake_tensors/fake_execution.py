@@ -35,6 +35,7 @@ from .elementwise_layouts import is_one
 from .fake_results import cached_results
 from .fake_rules import FakeRules
 from .fakes_by_metadata import fake_from_metadata, follows_from_metadata, is_noted
+from .meta_converter import skip_imports
 from .static_twins import results_by_twins
 
 # of a c10::StorageImpl that are compared; it has more than that in each supported torch
@@ -115,6 +116,7 @@ class CaptureFakeMode(FakeTensorMode):
 
     def __init__(self) -> None:
         CONSTRUCT(self, allow_fallback_kernels=False)
+        skip_imports(self)
         # writing access raises: torch sets that for each tensor
         self._allow_unsafe_data_ptr_access = False
         self.cache_enabled = False  # fake_results.py has one, and torch's keys import SymPy

@@ -268,3 +268,11 @@ def test_the_fast_path_is_taken():
         == op(VARIANTS["fake"]())
         == "PYTHON"
     )
+
+
+def test_the_scan_for_a_field_asks_each_tensor_once():
+    """It is in the first call of every process."""
+    asked = []
+    images = [("a", b"\0\1\7"), ("b", b"\0\2\7"), ("a", b"\0\1\7")]
+    assert list(layout.names(images, 3, 1, lambda name: asked.append(name) or name)) == [1]
+    assert asked == ["a", "b", "a"]
