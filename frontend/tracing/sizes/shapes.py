@@ -289,8 +289,11 @@ class Shapes:
     def _paths_by_equal_numbers(self, source: Source) -> Iterator[Source]:
         """Other paths to a calculated number: from numbers that are known to be equal to one from
         which it is calculated."""
-        homes = [home for home in self.homes.values() if home.source is not None]
-        exprs = {home.source: home.sym.node.expr for home in homes}
+        exprs = {
+            home.source: home.sym.node.expr
+            for home in self.homes.values()
+            if home.source is not None
+        }
         for step in calculations(source):
             if step.of in exprs:
                 for other, expr in exprs.items():
