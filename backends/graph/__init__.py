@@ -7,8 +7,8 @@ memory, which nodes may raise or draw random numbers.
                             size_oblivious, whole_upsampling
     nodes of framejit       opaque_call, extracted_calls, higher_order_call, distributed_call,
                             graph_constant, tensor_hooks
-    memory and writes       memory, memory_formats, mutations, hidden_writes, overlapping_writes,
-                            version_counters
+    memory and writes       memory, memory_formats, exact_strides, mutations, hidden_writes,
+                            overlapping_writes, version_counters
     gradients               gradient_history, grad_mode, mode_switches
     numbers                 random_draws, random_generators, random_states, product_precision
     sizes from values       data_dependent_sizes, size_checks

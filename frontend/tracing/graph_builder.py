@@ -44,6 +44,7 @@ from .call_checks import CallChecks, FakeCall
 from .effect_log import EffectLog
 from .fake_tensors.fake_wrappers import is_fake
 from .fake_tensors.foreach_writes import counted_writes
+from .fake_tensors.known_items import TAKE_SIZES, known_item, note_item
 from .fake_tensors.operation_runner import OperationRunner
 from .fake_tensors.refused_dtypes import apply
 from .graph_inputs import GeneratorInput, GraphInput, NumberInput, version_of
@@ -189,6 +190,8 @@ class GraphBuilder:
             return self.call("call_function", DrawFrom(kind, target), args, kwargs)
         try:
             pairs = [self.argument(arg) for arg in args]
+            if target_name(target) in TAKE_SIZES:
+                pairs[1:] = map(self._as_size, pairs[1:])
             named = {name: self.argument(arg) for name, arg in kwargs.items()}
         except SubclassInstanceFound:
             return self._call_with_instances(kind, target, args, kwargs)
@@ -199,6 +202,7 @@ class GraphBuilder:
         varied, sizes = self._checks.varying_floats(call), [fake.shape for fake in call.out]
         with counted_writes(target, fakes):
             result = self._runner.run(kind, target, fakes, fake_kwargs)
+        note_item(target_name(target), pairs, fake_kwargs, result)
         self._checks.check_floats(call, varied)
         self._checks.check_sizes_of_out(call, sizes)
         if isinstance(result, LITERAL_TYPES) and result is not None:
@@ -452,6 +456,25 @@ class GraphBuilder:
         if value.python_type() is torch.Generator:
             return self._generator_input(value), NO_GENERATOR
         return value.graph_argument(self.tx)
+
+    def known_number(self, tensor: TensorValue) -> Value | None:
+        """The number that a tensor without dimensions holds, if it is known before the graph
+        runs."""
+        number = known_item(tensor.node, tensor.fake)
+        if isinstance(number, torch.SymInt):
+            return self._symbols.shapes.number(number)
+        return None if number is None else Constant(number)
+
+    def _as_size(self, pair: tuple[Any, Any]) -> tuple[Any, Any]:
+        """A size, or sizes, as an argument of a node and as one of the fake call: numbers in place
+        of tensors that hold known ones."""
+        nodes, fakes = pair
+        if isinstance(fakes, tuple | list):
+            pairs = list(map(self._as_size, zip(nodes, fakes, strict=True)))
+            return tuple(one[0] for one in pairs), tuple(one[1] for one in pairs)
+        value = self._by_fake.get(id(fakes))
+        number = None if value is None else self.known_number(value)
+        return pair if number is None else self.argument(number)
 
     def number_node(self, number: SymbolicNumber) -> torch.fx.Node:
         """The node that gives a number."""

@@ -67,7 +67,8 @@ native_form = lru_cache(maxsize=4096)(stack_program)
 
 def make_relation(text: str, symbols: tuple[str, ...]) -> Callable[..., Any]:
     """The relation as a function of its symbols, positional."""
-    made = eval(f"lambda {', '.join(symbols)}: ({text})", dict(NAMES))
+    code = compile(f"lambda {', '.join(symbols)}: ({text})", "<framejit relation>", "eval")
+    made = eval(code, dict(NAMES))
     return record_factory(made, make_relation, text, symbols)
 
 

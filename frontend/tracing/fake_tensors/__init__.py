@@ -22,7 +22,7 @@ For numbers of the program that are tensors: constant_results.py, then torch's f
     rules                   fake_rules, operator_rules, view_rules, indexing_rules, factory_rules,
                             convolution_rules
     strides                 elementwise_layouts, elementwise_strides
-    sizes that vary         size_products, size_fixing, known_numbers
+    sizes that vary         size_products, size_fixing, known_items, known_numbers
     what torch refuses      refused_dtypes, refused_writes, mixed_dtypes
     versions                foreach_writes
 """

@@ -37,6 +37,7 @@ from ....guards.source import Source, TensorProperty
 from ....options import Options
 from ...values.base import Value
 from ...values.constant import Constant
+from ...values.tensor.calculated_numbers import calculations, determines, follows_from
 from ...values.tensor.dynamic_marks import Mark
 from ...values.tensor.symbolic_number import SYMBOLIC, VALUE_NEEDED, Symbol, SymbolicNumber
 from ...values.tensor.tensor import TensorValue
@@ -60,6 +61,7 @@ from .torch_symbols import (
     layout_of,
 )
 from .value_origins import ValueOrigin, ValueOrigins
+from .variation import replace_root
 
 
 class Shapes:
@@ -258,11 +260,45 @@ class Shapes:
         return truth if wanted.node.expect_true("", 0) else not truth
 
     def specialise(self, sym: Symbol) -> Any:
-        for symbol in sym.node.expr.free_symbols:
-            home = self.homes.get(symbol)
-            if home is not None and home.source is not None and self._stays_open(home.source):
+        homes = [self.homes.get(symbol) for symbol in sym.node.expr.free_symbols]
+        given = [home for home in homes if home is not None and home.source is not None]
+        for home in given:
+            if home.source is not None and self._stays_open(home.source):
                 raise GraphBreak("unsupported-value", f"{home.describe()}, {VALUE_NEEDED}")
-        return self._ask(sym, PYTHON_TYPES[type(sym)])
+        number = self._ask(sym, PYTHON_TYPES[type(sym)])
+        for home in given:
+            if self.is_fixed(home.sym):
+                self._specialise_relatives(home)
+        return number
+
+    def _specialise_relatives(self, fixed: SymbolicNumber) -> None:
+        """Specialises the numbers that follow from one that is fixed by now, and those from which
+        it is calculated if they can be no others: `2 ** steps` and `steps`."""
+        assert fixed.source is not None
+        paths = [fixed.source, *self._paths_by_equal_numbers(fixed.source)]
+        for home in list(self.homes.values()):
+            if home.source is None or self.is_fixed(home.sym):
+                continue
+            now = home.sym.node.hint
+            if follows_from(home.source, fixed.source) or any(
+                determines(path, home.source, now) for path in paths
+            ):
+                self._ask(home.sym, PYTHON_TYPES[type(home.sym)])
+                self._specialise_relatives(home)
+
+    def _paths_by_equal_numbers(self, source: Source) -> Iterator[Source]:
+        """Other paths to a calculated number: from numbers that are known to be equal to one from
+        which it is calculated."""
+        exprs = {
+            home.source: home.sym.node.expr
+            for home in self.homes.values()
+            if home.source is not None
+        }
+        for step in calculations(source):
+            if step.of in exprs:
+                for other, expr in exprs.items():
+                    if expr == exprs[step.of] and other != step.of:
+                        yield replace_root(source, step.of, other)
 
     def is_fixed(self, sym: Symbol) -> bool:
         """Whether a number that was to vary is guarded to be one number."""

@@ -15,8 +15,8 @@ NEEDED = (
     "os_path", "packages", "pickle", "sys", "tensor_numbers", "text", "torch",
 )  # fmt: skip
 OF_TORCH = (
-    "autograd", "backward", "checkpoint", "correlation", "distributed", "distributions", "foreach",
-    "framejit", "functorch", "higher_order", "indexing_mode", "logging",
+    "arithmetic_of_numbers", "autograd", "backward", "checkpoint", "correlation", "distributed",
+    "distributions", "foreach", "framejit", "functorch", "higher_order", "indexing_mode", "logging",
     "masked", "numpy", "optimizers", "overrides", "pooling", "profiler", "random",
     "scalar_tensor_arguments", "take_along_dim", "tensor_data", "warnings",
 )  # fmt: skip

@@ -37,6 +37,7 @@ from ..objects.mro import lookup
 from ..objects.user_object import UserObject
 from ..operators import binary, compare
 from ..registry import models
+from ..tensor.calculated_numbers import takes_few_values
 from ..tensor.read_number import is_one_bool, read_as
 from ..tensor.symbolic_number import SymbolicNumber, calculate
 from ..tensor.tensor import TensorValue
@@ -164,7 +165,7 @@ def builtin_range(tx: TraceContext, *args: Value) -> Value:
     if varies and ints and never_raises:
         varying = DeferredRange(given)
         many = tx.symbols.variation.captures >= UNROLLED_LENGTHS
-        if many or not varying.varies_in_length(tx):
+        if (many and not any(map(takes_few_values, given))) or not varying.varies_in_length(tx):
             return varying
     return fold(tx, range, list(args), {})
 

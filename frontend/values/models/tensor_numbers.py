@@ -32,6 +32,9 @@ def reads(text: str, tensor: TensorValue) -> GraphBreak:
 def item(tx: TraceContext, self: TensorValue) -> Value:
     if not can_be_node(tx, self):
         raise reads(".item()", self)
+    known = tx.graph.known_number(self)
+    if known is not None:
+        return known
     return tx.graph.call("call_method", "item", [self], {})
 
 

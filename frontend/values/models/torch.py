@@ -9,6 +9,7 @@ from typing import Any
 import torch
 import torch.compiler
 
+from ....backends.graph.exact_strides import has_exact_strides
 from ....errors import GraphBreak
 from ....guards.guard import Kind
 from ....guards.source import TensorProperty
@@ -294,6 +295,7 @@ def tensor_stride(tx: TraceContext, self: TensorValue, dim: Value | None = None)
         self.source is None
         and tx.symbols.exist
         and any(type(size) is int and size == 1 for size in self.fake.shape)
+        and not has_exact_strides(self.node)
     ):
         # symbolic shapes give it another
         raise self.unsupported_use("the stride of a dimension of one element, where sizes vary")

@@ -123,7 +123,7 @@ class SymbolicNumber(VaryingLiteral):
         exactly."""
         if self.function is not None:
             emit.call(self.function, self.operands)
-        elif self.node is not None:
+        elif self.node is not None and not self.node._erased:
             emit.push_output(self, self.node)
         else:
             function, operands = self.owner.calculation(self)

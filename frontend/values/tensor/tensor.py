@@ -24,7 +24,7 @@ from ..numpy.numpy_number import written_number
 from ..operation import UnaryOperation
 from ..registry import accepts, method_of
 from .index_by_tensors import index_by_tensors
-from .varying_index import read_indices, select_varying
+from .varying_index import read_indices, select_beside_tensors, select_varying
 
 CONSTANT_ATTRIBUTES = frozenset(
     "dtype device layout ndim requires_grad is_cuda is_cpu is_sparse is_quantized is_meta is_mps "
@@ -229,7 +229,8 @@ class TensorValue(Value):
         found = select_varying(tx, self, self.fake.shape, key)
         if found is not None:
             return found
-        return tx.graph.function(operator.getitem, self, key)
+        of, key = select_beside_tensors(tx, self, self.fake.shape, key) or (self, key)
+        return tx.graph.function(operator.getitem, of, key)
 
     def set_item(self, tx: TraceContext, key: Value, value: Value) -> None:
         self._check_rows(tx, key)
@@ -239,7 +240,8 @@ class TensorValue(Value):
         if found is not None:
             found.set_item(tx, Constant(...), value)
             return
-        tx.graph.function(operator.setitem, self, key, written_number(tx, tx.look(value)))
+        of, key = select_beside_tensors(tx, self, self.fake.shape, key) or (self, key)
+        tx.graph.function(operator.setitem, of, key, written_number(tx, tx.look(value)))
 
     def _check_mask(self, tx: TraceContext, key: Value) -> None:
         """Checks the sizes of a mask, which fake tensors do not: an assignment to what nobody reads

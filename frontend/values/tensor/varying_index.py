@@ -1,8 +1,9 @@
 """Indexing with an int that varies: `x[n]` becomes select(), which takes symbols, so that another
 index is no reason to compile again.
 
-Only indices made of ints, slices, None and Ellipsis; the others keep torch's own rules. A tensor of
-one integer, as an index or as a bound of a slice, is read first, as torch and Python do.
+Only in indices made of ints, slices, None, Ellipsis and tensors of ints; the others keep torch's
+own rules. A tensor of one integer, as an index or as a bound of a slice, is read first, as torch
+and Python do.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from ..base import Value
 from ..constant import Constant
 from ..containers.slice import SliceValue
 from ..context import TraceContext
-from .read_number import is_index, is_integer_tensor
+from .read_number import INDICES, is_index, is_integer_tensor
 from .symbolic_number import SymbolicNumber
 
 WHOLE = slice(None)
@@ -52,6 +53,33 @@ def select_varying(tx: TraceContext, tensor: Value, shape: torch.Size, key: Valu
     return view
 
 
+def select_beside_tensors(
+    tx: TraceContext, tensor: Value, shape: torch.Size, key: Value
+) -> tuple[Value, Value] | None:
+    """What `x[n, rows]` is an index of, and with what: x.select(0, n) and rows. torch, too, applies
+    the ints of an index before its tensors. None for an index without an int that varies beside
+    tensors, and where torch's indexing has to answer."""
+    items = [tx.look(item) for item in (key.unpack(tx) if key.python_type() is tuple else [key])]
+    known = all(is_basic_index(item) or is_tensor_of_ints(item) for item in items)
+    if not (known and any(map(varies, items)) and any(map(is_tensor_of_ints, items))):
+        return None
+    used = sum(not is_one_of(item, None, ...) for item in items)
+    if used > len(shape) or sum(is_one_of(item, ...) for item in items) > 1:
+        return None
+    selected, rest, dim = [], [], 0
+    for item in items:
+        if varies(item) and lies_inside(item, shape[dim]):
+            selected.append((dim, item))
+        else:
+            rest.append(item)
+        if not is_one_of(item, None):
+            dim += len(shape) - used if is_one_of(item, ...) else 1
+    view = tensor
+    for dim, item in reversed(selected):
+        view = tx.graph.call("call_method", "select", [view, Constant(dim), item], {})
+    return (view, tx.make.tuple_of(rest)) if selected else None
+
+
 def read_indices(tx: TraceContext, key: Value) -> Value:
     """An index in which numbers stand for tensors of one integer, and tensors for NumPy's
     arrays."""
@@ -84,6 +112,11 @@ def is_basic_index(item: Value) -> bool:
     if isinstance(item, Constant):
         return type(item.object) is int or is_one_of(item, None, ...)
     return varies(item) or item.python_type() is slice
+
+
+def is_tensor_of_ints(item: Value) -> bool:
+    """Whether an item is a tensor that selects by position; of bools and of uint8 are masks."""
+    return item.python_type() is torch.Tensor and item.fake.dtype in INDICES  # type: ignore[attr-defined]
 
 
 def is_one_of(item: Value, *literals: object) -> bool:

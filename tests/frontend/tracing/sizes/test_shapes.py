@@ -60,3 +60,23 @@ def test_padding_by_tensors_whose_sum_is_in_a_size_is_left_to_python(mode):
     for left in (2, 3):
         given = torch.randn(2, 8), torch.tensor(left), torch.tensor(1)
         assert torch.equal(compiled(*given), pad(*given))
+
+
+def test_a_size_whose_node_the_break_removes():
+    """The argument of the operator that breaks was the first use of the size in the graph."""
+    library = torch.library.Library("sizes_at_a_break", "DEF")
+    library.define("filled(Tensor x, SymInt n) -> Tensor")
+    library.impl("filled", lambda x, n: x.new_full((n,), 2.0), "CPU")
+
+    def doubled(x):
+        x.add_(1)  # so that an error of the graph is not answered by starting over in eager
+        y = torch.cat([x, x])
+        n = y.shape[0]
+        return torch.ops.sizes_at_a_break.filled(x, n) * y.view(n), n
+
+    handle = framejit.compile(doubled, backend="eager")
+    for size in (3, 4, 5, 6):
+        got, expected = handle(torch.ones(size)), doubled(torch.ones(size))
+        assert torch.equal(got[0], expected[0]) and got[1] == expected[1]
+    functions = {capture.function for capture in handle.framejit.explain().captures}
+    assert "<lambda>" not in functions  # which calculates the size

@@ -35,6 +35,13 @@ INDICES = {
     "a row, written": lambda x, n: written(x, n, 7.0),
     "a column, written": lambda x, n: written(x, (slice(None), n), torch.arange(6.0)),
     "an element, written": lambda x, n: written(x, (n, n), torch.tensor(3)),
+    "beside a tensor": lambda x, n: x[n, torch.tensor([3, 0])],
+    "behind a tensor": lambda x, n: x[torch.tensor([[0, 5], [-1, 2]]), -n],
+    "between tensors": lambda x, n: x.view(2, 3, 4)[torch.arange(2), n - 1, torch.arange(2)],
+    "behind a slice": lambda x, n: x.view(2, 3, 4)[:, n - 1, torch.tensor([1, 0])],
+    "around a tensor": lambda x, n: x.view(6, 2, 2)[None, n, ..., torch.tensor([1, 0]), None],
+    "before a tensor, written": lambda x, n: written(x, (n, torch.tensor([3, 0])), 7.0),
+    "behind a tensor, written": lambda x, n: written(x, (torch.arange(2), n), torch.arange(2.0)),
     "rows by a list": lambda x, n: x[[0, 1]][:, n],
 }
 DATA = {
@@ -90,7 +97,9 @@ def test_a_number_that_varies(function, backend):
     assert compiled.framejit.compiles == 2
 
 
-@pytest.mark.parametrize("key", [lambda n: n, lambda n: (slice(None), n - 3), lambda n: -n - 1])
+@pytest.mark.parametrize("key", [
+    lambda n: n, lambda n: (slice(None), n - 3), lambda n: -n - 1, lambda n: (n, torch.arange(4)),
+])  # fmt: skip
 def test_an_index_that_is_out_of_bounds(key):
     compiled = framejit.compile(lambda x, n: x[key(n)] * 2, backend="eager")
     for n in (0, 3, 5, 9, 4, 6, 3):
