@@ -115,14 +115,7 @@ def compile_in_parts(
             )
     if is_divergent(gm):
         raise LeftAsCaptured("an operator's gradients would not be eager's")
-    try:
-        found = split_graph(gm)
-    except TooManySubgraphs as error:
-        raise LeftAsCaptured("it would be cut into too many subgraphs") from error
-    except CannotSplit as error:
-        if any(name_of(node) in AUTOGRAD for node in gm.graph.nodes):
-            raise LeftAsCaptured("autograd runs inside") from error
-        found = None
+    found = subgraphs_of(gm)
     if found is None:
         return compile_node(gm, example_inputs)
     subgraphs, results = found
@@ -137,6 +130,18 @@ def compile_in_parts(
             return subgraph.gm.forward
 
     return call_in_sequence(subgraphs, list(map(compile_subgraph, subgraphs)), results)
+
+
+def subgraphs_of(gm: torch.fx.GraphModule) -> tuple[list[Subgraph], list[int]] | None:
+    """As split_graph, and None for a graph that cannot be split. Raises LeftAsCaptured."""
+    try:
+        return split_graph(gm)
+    except TooManySubgraphs as error:
+        raise LeftAsCaptured("it would be cut into too many subgraphs") from error
+    except CannotSplit as error:
+        if any(name_of(node) in AUTOGRAD for node in gm.graph.nodes):
+            raise LeftAsCaptured("autograd runs inside") from error
+        return None
 
 
 def compile_as_one_node(

@@ -204,12 +204,8 @@ class Builder:
                 f"{node.target} writes into a tensor in the middle of the graph"
             )
         value = node.meta.get("val")
-        if isinstance(value, (torch.SymInt, int)) and not isinstance(value, bool):
-            return self.sizes(value)
-        if isinstance(value, torch.SymFloat):
-            return fraction(node.target, self.look_up(tuple(node.args)))
-        if isinstance(value, SYMBOLIC):
-            raise NotImplementedError(f"{node.target} gives a number that is not an integer")
+        if isinstance(value, (int, *SYMBOLIC)) and not isinstance(value, bool):
+            return self.compute_number(node, value)
         viewed = self.view(node)
         if viewed is not None:
             return viewed
@@ -220,6 +216,14 @@ class Builder:
             return self.repeat(node)
         args, kwargs = self.arguments(node)
         return self.repeated.lower(node, (args, kwargs), lambda: self.compute(node, args, kwargs))
+
+    def compute_number(self, node: AnyNode, value: Any) -> Any:
+        """Translates a node whose result, `value` on fake tensors, is a number."""
+        if isinstance(value, torch.SymFloat):
+            return fraction(node.target, self.look_up(tuple(node.args)))
+        if not isinstance(value, (torch.SymInt, int)):
+            raise NotImplementedError(f"{node.target} gives a number that is not an integer")
+        return self.sizes(value)
 
     def repeat(self, node: Copy) -> Any:
         """Translates a node that may have copies: its arguments are examined only for the first."""

@@ -84,19 +84,24 @@ class OperationRunner:
             return result
         except (GraphBreak, RecursionError):  # the latter is raised by the interpretation
             raise
-        except SHAPE_DEPENDS as error:
-            if not exist and self._symbols.options.capture_dynamic_output_shape_ops is not False:
-                raise NeedsSymbols from None
-            raise GraphBreak("data-dependent-shape", name) from error
-        except VALUE_DEPENDS as error:
-            if not exist and self._symbols.options.capture_scalar_outputs is not False:
-                raise NeedsSymbols from None
-            raise GraphBreak("data-dependent-value", name) from error
         except Exception as error:
-            if type(error).__name__ == SYMBOL_DEPENDS:
-                self._symbols.shapes.restart_at_origin(error)
-                raise GraphBreak("data-dependent-value", name) from error
-            raise GraphBreak("fake-tensor", f"{name}: {type(error).__name__}: {error}") from error
+            raise self._translate_error(error, name) from error
+
+    def _translate_error(self, error: Exception, name: str) -> GraphBreak | NeedsSymbols:
+        """What to raise for an error of the operator `name` on fake tensors."""
+        exist, options = self._symbols.exist, self._symbols.options
+        if isinstance(error, SHAPE_DEPENDS):
+            if not exist and options.capture_dynamic_output_shape_ops is not False:
+                return NeedsSymbols()
+            return GraphBreak("data-dependent-shape", name)
+        if isinstance(error, VALUE_DEPENDS):
+            if not exist and options.capture_scalar_outputs is not False:
+                return NeedsSymbols()
+            return GraphBreak("data-dependent-value", name)
+        if type(error).__name__ == SYMBOL_DEPENDS:
+            self._symbols.shapes.restart_at_origin(error)
+            return GraphBreak("data-dependent-value", name)
+        return GraphBreak("fake-tensor", f"{name}: {type(error).__name__}: {error}")
 
 
 def check_fakes(target: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
