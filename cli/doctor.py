@@ -160,6 +160,7 @@ def triton() -> Finding:
 
 
 def gpu() -> Finding:
+    """Whether kernels can be compiled for a GPU."""
     try:
         cuda = importlib.import_module("torch").cuda
     except (ImportError, OSError) as error:
@@ -188,6 +189,7 @@ def gpu() -> Finding:
 
 
 def cache_folder() -> Finding:
+    """Whether the cache folder can be written to, and its size."""
     folder = config.cache_dir
     remedy = (
         "make it writable, or set FRAMEJIT_CACHE_DIR; without it graphs are measured and "

@@ -42,6 +42,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `framejit explain`."""
     parser.add_argument(
         "-m", dest="module", metavar="MODULE", help="run a module, as python -m does"
     )
@@ -146,6 +147,8 @@ def usage_error(message: str) -> int:
 
 
 def explain(args: argparse.Namespace) -> int:
+    """Runs a script or module under observation, writes the reports, and returns the exit
+    status."""
     observation = importlib.import_module("..frontend.observation", __package__).Observation()
     before = list(sys.path)
     try:

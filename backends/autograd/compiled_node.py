@@ -148,6 +148,7 @@ class CompiledNode:
         self.wiring: NodeWiring | None = None
 
     def __call__(self, *args: Any) -> Any:
+        """Runs the graph and, where the call keeps a history, has its node call Backward."""
         edges = [gradient_edge(args[index]) for index in self.wanted] if self.wiring is None else []
         older = {node for arg in args for node in histories(arg)} if self.wiring is None else set()
         states = RandomStates(args) if self.random and self.again is not None else None
@@ -264,6 +265,8 @@ class Backward:
     def __call__(
         self, left: Sequence[torch.Tensor | None], came: Sequence[torch.Tensor | None]
     ) -> tuple[torch.Tensor | None, ...] | None:
+        """The gradients of the inputs, as eager's: None for those that no gradient of this pass
+        reaches. `left`: what the node has computed; `came`: the gradients of its results."""
         given = {
             number: grad
             for number, grad in enumerate(came)

@@ -105,6 +105,7 @@ def compile_forward_and_backward(
 def compile_partition(
     gm: torch.fx.GraphModule, partition: Partition, compile_part: Compile
 ) -> Callable[..., Any]:
+    """Compiles both graphs of a partition, and joins them to one differentiable function."""
     passed = passed_values(gm)
     forward = GraphPart(
         gm, partition.forward, examples(partition.forward), False, partition.results, passed

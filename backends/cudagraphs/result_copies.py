@@ -174,6 +174,8 @@ class ResultCopies:
         return False
 
     def __call__(self, args: Sequence[Any]) -> list[Any]:
+        """The results of a replay, in new memory: copies, inputs themselves, and views of
+        either."""
         results = self.template.copy()
         if len(self.alone) == 1:
             results[self.alone[0]] = self.sources[0].clone()

@@ -94,6 +94,8 @@ class Structure:
         return target, *arguments, self.value(node.meta.get("example_value"))
 
     def argument(self, tree: Any) -> Hashable:
+        """What two equal nodes have in common in an argument: nodes as their numbers, numbers with
+        their types."""
         if isinstance(tree, torch.fx.Node):
             return torch.fx.Node, self.nodes[tree]
         if isinstance(tree, (tuple, list)):

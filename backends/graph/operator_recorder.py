@@ -106,6 +106,8 @@ class OperatorRecorder(TorchDispatchMode):
         return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Runs an operator and records its call. Raises CannotRecord for what does not follow from
+        metadata."""
         named = kwargs or {}
         if func is DEVICE:
             return func(*args, **named)

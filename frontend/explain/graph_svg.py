@@ -144,6 +144,7 @@ def edge(first: Box, second: Box) -> str:
 
 
 def figure(box: Box) -> str:
+    """A node as SVG: a rectangle with its label; its call, type and line are its tooltip."""
     node = box.node
     assert node is not None
     about = "\n".join(

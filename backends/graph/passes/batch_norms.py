@@ -104,6 +104,8 @@ class Folding:
 
 
 def convolution(folding: Folding) -> torch.fx.Node | None:
+    """Folds a batch norm into the convolution before it; the node that then has the result, None
+    where it cannot be folded."""
     source = folding.source
     _, weight, bias, _, _, _, transposed, _, _ = source.args
     if transposed or not folding.are_parameters(weight, bias):

@@ -186,6 +186,7 @@ class SizeNodes:
         return self.known[expression]
 
     def compute(self, expression: sympy.Expr) -> Copy:
+        """The node that computes an expression of sizes. Raises CannotCompute."""
         if expression in self.dimensions:
             node, number = self.dimensions[expression]
             return self.call(SYM_SIZE, node, number)

@@ -43,7 +43,10 @@ def formula(
     the types of operands that torch does not refuse with an error."""
 
     def register(function: Formula) -> Formula:
+        """Registers a lowering that evaluates the formula for each element."""
+
         def lowering(build: Builder, *args: Any, **kwargs: Any) -> View:
+            """Converts the operands as torch does, and evaluates the formula on them."""
             dtype = computation(build, kind)
             common = common_type(build)
             if not all(map(takes, operand_types(build))):
@@ -253,6 +256,8 @@ def divisor(value: Scalar) -> Scalar:
 
 @formula(KIND.BOOL_TO_LONG, aten.pow.Tensor_Scalar, aten.pow.Tensor_Tensor, aten.pow.Scalar)
 def pow(base: Scalar, exponent: Scalar) -> Scalar:
+    """Powers with usual constant exponents are products, roots and reciprocals, as torch computes
+    them."""
     if exponent.op == "const":
         known = {
             0.5: lambda: s("sqrt", base),

@@ -26,6 +26,7 @@ def convolution(
     fakes: FakeRules, x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any,
     transposed: bool, output_padding: Any, groups: Any,
 ) -> Any:  # fmt: skip
+    """The result of an ordinary convolution of known channels; channels-last if an operand is."""
     steps = (stride, padding, dilation)
     if transposed or not is_convolution(fakes, x, weight, groups, *steps):
         return None

@@ -222,6 +222,7 @@ def list_copy(tx: TraceContext, self: ListValue) -> Value:
 def list_sort(
     tx: TraceContext, self: ListValue, *, key: Value | None = None, reverse: Value | None = None
 ) -> Value:
+    """Sorts in place. Keys and comparisons that change the list raise ValueError, as in Python."""
     items = self.all(tx)
     tx.effects.change(self)
     self.items = []  # while it is sorted a list is empty, as keys and comparisons may see
@@ -251,6 +252,7 @@ def list_init(tx: TraceContext, self: ListValue, items: Value | None = None) -> 
 
 @wraps(list)
 def wrap_list(tx: TraceContext, obj: list[Any], source: Source | None) -> Value:
+    """A list, whose items are read when first used."""
     if source is None:
         return ListValue(wrapped_items(tx, obj, None))
     tx.guards.add(source, Kind.TYPE, list)

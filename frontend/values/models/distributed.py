@@ -172,6 +172,8 @@ def broadcast(
     async_op: Value | None = None,
     group_src: Value | None = None,
 ) -> Value:
+    """Starts a collective that gives each rank the tensor of `src`, or of `group_src` within the
+    group."""
     result, real = plain_tensor(tx, tensor), group_of(tx, group)
     of_world, of_group = (None if rank is None else rank.constant() for rank in (src, group_src))
     try:

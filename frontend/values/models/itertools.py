@@ -190,6 +190,7 @@ class Slice(Iterator):
         self.at, self.wanted, self.stop, self.step = 0, start, stop, step
 
     def next(self, tx: TraceContext) -> Value | None:
+        """The next item of an islice: skips to the wanted position first."""
         if self.inner is None:
             return None
         while self.at < self.wanted:
@@ -237,6 +238,7 @@ class Flat(Iterator):
         self.current: Value | None = None
 
     def next(self, tx: TraceContext) -> Value | None:
+        """The next item of the current iterator, or of the first iterable after it that has one."""
         while self.outer is not None:
             if self.current is None:
                 following = self.outer.next(tx)

@@ -46,6 +46,8 @@ class SuperValue(Value):
     def _bind_found(
         self, tx: TraceContext, owner: type, name: str, start: type, of_class: bool
     ) -> Value:
+        """Binds an attribute found in `owner`. `of_class`: the receiver is a class, so functions
+        stay functions."""
         raw, source = raw_attribute(tx, owner, name, None)
         if isinstance(raw, property) and type(raw).__get__ is property.__get__ and not of_class:
             return property_function(tx, raw, source, "fget").call(tx, [self.receiver], {})

@@ -89,6 +89,8 @@ class TensorValue(Value):
         )
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
+        """By what its name is in the tables: computed here, equal for equal metadata, a node, a
+        method, or an attribute that the program stored."""
         handler = ATTRIBUTES.get(name)
         if handler is not None:
             return handler(tx, self)

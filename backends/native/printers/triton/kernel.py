@@ -345,6 +345,8 @@ class TritonFunction(KernelEmitter):
             home.lines.append(f'tl.device_assert({condition}, "index out of range")')
 
     def load(self, node: Scalar, args: Sequence[str]) -> str:
+        """A load that reads nothing where a mask of the loop, the program or a bounds check is
+        false."""
         masks = self.masks(self.plan.depends[id(node)])
         if node.args[0] is not TRUE:
             masks.append(args[0])
