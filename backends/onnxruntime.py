@@ -122,8 +122,8 @@ class Session:
         self.inputs = [(index, name) for index, name in enumerate(names) if name in used]
 
     def __call__(self, *args: Any) -> Any:
-        """Runs the session on the memory of the inputs (of copies of those that are not contiguous),
-        and gives the results eager's strides."""
+        """Runs the session on the memory of the inputs, or of contiguous copies, and gives the
+        results eager's strides."""
         binding = self.session.io_binding()
         held = []
         for index, name in self.inputs:
