@@ -107,10 +107,7 @@ BACKENDS = (
     "registry",
     "graph",
     "autograd",
-    "control_flow",
-    "written_attention",
-    "uncompiled_nodes",
-    "host_numbers",
+    "subgraphs",
     "native",
 )
 

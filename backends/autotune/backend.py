@@ -20,8 +20,8 @@ from ..graph.collectives import is_on_distributed_tensors
 from ..graph.fake_values import fake_of
 from ..graph.supported import reason_not_to_try
 from ..graph.wrappers import has_wrappers
-from ..host_numbers import compile_by_device
 from ..registry import import_shipped, lookup, register_backend
+from ..subgraphs.host_numbers import compile_by_device
 from .background import in_background, may_wait
 from .candidates import EAGER, Choice, choice, is_tiny, records
 from .decisions import Decisions

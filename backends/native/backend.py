@@ -37,8 +37,8 @@ from ..graph.passes.constants import take_out_constants
 from ..graph.passes.convolution_biases import take_out_biases
 from ..graph.passes.functional import fakes, functional, needs_wrappers
 from ..graph.wrappers import has_wrappers
-from ..host_numbers import compile_by_device
-from ..uncompiled_nodes import compile_between
+from ..subgraphs.host_numbers import compile_by_device
+from ..subgraphs.uncompiled_nodes import compile_between
 from .bounds import require
 from .channels_last import to_channels_last
 from .compile_report import CompileReport, kernel_records

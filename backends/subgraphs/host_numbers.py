@@ -15,14 +15,14 @@ import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._pytree import tree_leaves
 
-from .autograd.node_modes import MODES_AT_ENDS, CannotSplit, separate_modes
-from .autograd.split_graph import memories_of, written_memories
-from .graph.fake_values import fake_of, fake_tensors_of
-from .graph.gradient_history import wants_gradients
-from .graph.mutations import written_by
-from .graph.node_targets import is_foreign, is_users
-from .graph.random_draws import may_draw
-from .graph.supported import device_types
+from ..autograd.node_modes import MODES_AT_ENDS, CannotSplit, separate_modes
+from ..autograd.split_graph import memories_of, written_memories
+from ..graph.fake_values import fake_of, fake_tensors_of
+from ..graph.gradient_history import wants_gradients
+from ..graph.mutations import written_by
+from ..graph.node_targets import is_foreign, is_users
+from ..graph.random_draws import may_draw
+from ..graph.supported import device_types
 from .uncompiled_nodes import Build, calls_of, compile_groups
 
 Node = torch.fx.Node
