@@ -73,9 +73,9 @@ class GraphRecorder:
             device_of(gm),
             written_by_copies(gm),
             saved,
+            part.passed,
             varying_inputs(gm),
             forward if part.backward else None,
-            part.passed,
             self.graph,
         )
         made = GraphedCallable(work, self.report, self.require)
