@@ -80,7 +80,7 @@ class Repro:
             tuple(zip(names, map(ast.unparse, given.elts), strict=True)),
             tuple("; ".join(parts) for parts in lines.values()),
             tuple(map(ast.unparse, result.value.elts)),
-        )  # fmt: skip
+        )
 
     @property
     def text(self) -> str:

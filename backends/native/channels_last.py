@@ -206,9 +206,14 @@ class StrideChange:
         outputs: Any = node.args[0]
         kept = outputs[: self.results]
         node.args = (
-            (*(self.as_before(node, other) if isinstance(other, torch.fx.Node) else other
-               for other in kept), *outputs[len(kept) :]),
-        )  # fmt: skip
+            (
+                *(
+                    self.as_before(node, other) if isinstance(other, torch.fx.Node) else other
+                    for other in kept
+                ),
+                *outputs[len(kept) :],
+            ),
+        )
 
     def read_as_before(self, node: torch.fx.Node) -> None:
         node.args, node.kwargs = torch.fx.node.map_arg(
