@@ -331,14 +331,14 @@ def call_backend(
         )
         return gm.forward
     compiled = captured_graph_function(backend)(
-        gm, private_examples(backend, gm, examples), **arguments(backend, options, report)
+        gm, private_examples(backend, gm, examples), **backend_arguments(backend, options, report)
     )
     if not callable(compiled):
         raise TypeError(f"it returned a {type(compiled).__name__}, not a callable")
     return compiled
 
 
-def arguments(backend: Backend, options: Options, report: Reporter) -> dict[str, Any]:
+def backend_arguments(backend: Backend, options: Options, report: Reporter) -> dict[str, Any]:
     """compile()'s mode and options and a reporter, for a backend that takes them."""
     parameters = inspect.signature(backend.function).parameters
     asked = dict(options.backend_options)

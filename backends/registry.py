@@ -166,7 +166,7 @@ def lookup(backend: str | Function) -> Backend:
         return _backends[backend]
     if backend in _points():
         return _plugin(backend)
-    check(backend)
+    check_backend(backend)
     raise AssertionError(backend)
 
 
@@ -249,7 +249,7 @@ def _owner(point: importlib.metadata.EntryPoint) -> str:
     return f"the plugin {point.dist.name} {point.dist.version}" if point.dist else "a plugin"
 
 
-def names() -> list[str]:
+def backend_names() -> list[str]:
     """Names of all backends: the shipped ones, the registered ones, and those of installed plugins.
     Imports nothing."""
     return sorted({*filter(_is_here, SHIPPED), *_backends, *_points()})
@@ -268,16 +268,16 @@ class Backends(Mapping[str, BackendInfo]):
     """
 
     def __iter__(self) -> Iterator[str]:
-        return iter(names())
+        return iter(backend_names())
 
     def __len__(self) -> int:
-        return len(names())
+        return len(backend_names())
 
     def __contains__(self, name: object) -> bool:
-        return name in names()
+        return name in backend_names()
 
     def __getitem__(self, name: str) -> BackendInfo:
-        if name not in names():
+        if name not in backend_names():
             raise KeyError(name)
         return info(name)
 
@@ -285,7 +285,7 @@ class Backends(Mapping[str, BackendInfo]):
         return "\n".join(map(str, self.values()))
 
     def __repr__(self) -> str:
-        return f"Backends({names()})"
+        return f"Backends({backend_names()})"
 
 
 def list_backends() -> Backends:
@@ -317,12 +317,12 @@ def is_known(name: str) -> bool:
     )
 
 
-def check(backend: str | Function) -> None:
+def check_backend(backend: str | Function) -> None:
     """Raises ValueError for a name that `lookup` would not find; imports nothing."""
     if callable(backend):
         return
     if not is_known(backend.removesuffix(GRAPHED)):
-        raise ValueError(f"unknown backend {backend!r}; known ones: {', '.join(names())}")
+        raise ValueError(f"unknown backend {backend!r}; known ones: {', '.join(backend_names())}")
 
 
 def name_of(backend: str | Function) -> str:

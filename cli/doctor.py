@@ -167,7 +167,7 @@ def gpu() -> Finding:
         return Finding("GPU", "absent", one_line(error), "install torch first")
     if cuda.is_available():
         try:
-            importlib.import_module("..backends.native.gpu", __package__).check()
+            importlib.import_module("..backends.native.gpu", __package__).check_compiler()
         except (ImportError, RuntimeError) as error:
             return Finding(
                 "GPU",

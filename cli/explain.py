@@ -152,7 +152,7 @@ def explain(args: argparse.Namespace) -> int:
     observation = importlib.import_module("..frontend.observation", __package__).Observation()
     before = list(sys.path)
     try:
-        found = find(args)
+        found = find_script(args)
         sys.path[:1] = [found.folder]
         # says what is wrong with it
         found.code(
@@ -173,7 +173,7 @@ def explain(args: argparse.Namespace) -> int:
     return status or exit_status(report, args)
 
 
-def find(args: argparse.Namespace) -> UserScript:
+def find_script(args: argparse.Namespace) -> UserScript:
     if args.module:
         sys.path[:1] = [os.getcwd()]
         return program.module(args.module, args.program)

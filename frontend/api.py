@@ -187,7 +187,7 @@ def make_options(
     chosen = config.backend if backend is None else backend
     if not isinstance(chosen, str) and not callable(chosen):
         raise TypeError(f"backend must be a name or a callable, not a {type(backend).__name__}")
-    registry.check(chosen)
+    registry.check_backend(chosen)
     if mode is not None and mode not in MODES:
         raise ValueError(f"unknown mode {mode!r}; known ones: {', '.join(MODES)}")
     if dynamic not in (None, True, False):

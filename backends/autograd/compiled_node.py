@@ -260,7 +260,7 @@ class Backward:
         states: RandomStates | None,
     ) -> None:
         self.graph, self.wiring, self.args, self.states = graph, wiring, args, states
-        self.versions = versions(args)
+        self.versions = version_counters(args)
 
     def __call__(
         self, left: Sequence[torch.Tensor | None], came: Sequence[torch.Tensor | None]
@@ -298,7 +298,7 @@ class Backward:
         """The same gradients with a history: the graph runs again under eager's autograd."""
         assert self.graph.again is not None
         forward, copied = self.graph.again
-        now_at = enumerate(zip(self.versions, versions(self.args), strict=True))
+        now_at = enumerate(zip(self.versions, version_counters(self.args), strict=True))
         if any(before != now for position, (before, now) in now_at if position not in copied):
             raise RuntimeError(
                 "an input of a compiled function was modified in place before its backward pass "
@@ -367,7 +367,7 @@ class RefusedDerivative(torch.autograd.Function):
         )
 
 
-def versions(args: Sequence[Any]) -> list[int]:
+def version_counters(args: Sequence[Any]) -> list[int]:
     """How often each was written to."""
     return [
         arg._version if isinstance(arg, torch.Tensor) and not arg.is_inference() else 0

@@ -42,7 +42,7 @@ def short_hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def identity(
+def identify_graph(
     gm: torch.fx.GraphModule,
     inputs: Sequence[Any],
     mode: str,

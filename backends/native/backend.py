@@ -254,7 +254,7 @@ def usable_devices() -> frozenset[str]:
         )
     if torch.cuda.is_available():
         try:
-            gpu().check()
+            gpu().check_compiler()
             found.add("cuda")
         except (ImportError, RuntimeError) as error:
             warn_once(

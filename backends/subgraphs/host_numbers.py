@@ -77,7 +77,7 @@ def find_work_on_cpu(gm: torch.fx.GraphModule) -> list[Node]:
         len(places) == 1
         and all(may_run_first(node, devices) for node in first)
         and not any(devices.get(one) == {"cpu"} for node in others for one in written_by(node))
-        and all(map(is_number, numbers))
+        and all(map(is_scalar_tensor, numbers))
         and written_memories(first).isdisjoint(memories_of(*numbers))
     )
     return first if apart else []
@@ -105,7 +105,7 @@ def numbers_taken(nodes: Sequence[Node], devices: Mapping[Node, set[str]]) -> li
     return list(dict.fromkeys(other for other in taken if devices[other] == {"cpu"}))
 
 
-def is_number(node: Node) -> bool:
+def is_scalar_tensor(node: Node) -> bool:
     fake = fake_of(node)
     return isinstance(fake, torch.Tensor) and fake.dim() == 0 and fake.dtype in DTYPES
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from types import GeneratorType
 
-from ...guards.iterators import parts
+from ...guards.iterators import iterator_parts
 from ...records import record
 from ..pycode.instr import DecodedCode, Op
 from ..tracing.interpreter.outcome import BrokenFrame
@@ -143,7 +143,7 @@ def is_skipped_iterator(value: Value) -> bool:
     return (
         isinstance(value, LazyValue)
         and type(value.object) in JOINED
-        and any(advances_in_python(type(part)) for part in parts(value.object))
+        and any(advances_in_python(type(part)) for part in iterator_parts(value.object))
         or advances_in_python(value.python_type())
     )
 

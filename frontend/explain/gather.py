@@ -40,7 +40,7 @@ from .report_data import (
     TimelineSpan,
     Times,
 )
-from .source_text import caret, parts, source_line
+from .source_text import caret, source_line, source_parts
 
 MOST_SPANS = 800  # of either kind
 Describe = Callable[[Any], str]
@@ -107,7 +107,7 @@ def make_report(
         notes=tuple(dict.fromkeys(of_kind(events, Note))),
         stored=of_kind(events, Stored),
         recordings=tuple(dict.fromkeys(of_kind(events, Recorded))),
-        sources=parts(
+        sources=source_parts(
             [(line, event.number) for event in captured for line in event.lines if line],
             [(where, position) for position, one in enumerate(breaks) for where in one.chain],
         ),
@@ -197,7 +197,7 @@ def nodes(graph: torch.fx.Graph) -> tuple[Node, ...]:
     return tuple(
         Node(
             node.name,
-            kind_of(node),
+            node_kind(node),
             target_of(node),
             tuple(one.name for one in node.all_input_nodes),
             type_of(node.meta.get("example_value")),
@@ -207,7 +207,7 @@ def nodes(graph: torch.fx.Graph) -> tuple[Node, ...]:
     )
 
 
-def kind_of(node: torch.fx.Node) -> str:
+def node_kind(node: torch.fx.Node) -> str:
     if node.op == "placeholder":
         if isinstance(node.meta.get("example_value"), torch.nn.Parameter):
             return "parameter"

@@ -65,11 +65,11 @@ def make_code(instructions: Sequence[Any], like: CodeType, signature: Signature)
     concrete = symbolic.to_concrete_bytecode(compute_exception_stack_depths=False)
     resolve_raw_slots(concrete, len(signature.varnames))
     concrete.consts = [constant.value for constant in concrete.consts]
-    describe(concrete, like, signature)
+    set_signature(concrete, like, signature)
     return concrete.to_code(stacksize=stack_size, compute_exception_stack_depths=False)
 
 
-def describe(concrete: ConcreteBytecode, like: CodeType, signature: Signature) -> None:
+def set_signature(concrete: ConcreteBytecode, like: CodeType, signature: Signature) -> None:
     """Sets the name, place and flags that a code object is to have."""
     concrete.name = like.co_name
     concrete.qualname = like.co_qualname

@@ -122,7 +122,7 @@ def convolution(folding: Folding) -> torch.fx.Node | None:
     return add_bias_behind(source, new_bias)
 
 
-def product(folding: Folding) -> torch.fx.Node | None:
+def matrix_product(folding: Folding) -> torch.fx.Node | None:
     """A product of rows with a transposed weight."""
     source = folding.source
     bias: Any
@@ -154,6 +154,6 @@ def product(folding: Folding) -> torch.fx.Node | None:
 
 RULES = {
     aten.convolution.default: convolution,
-    aten.mm.default: product,
-    aten.addmm.default: product,
+    aten.mm.default: matrix_product,
+    aten.addmm.default: matrix_product,
 }

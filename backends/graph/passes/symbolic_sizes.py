@@ -151,7 +151,7 @@ def symbols_of(nodes: Iterable[AnyNode]) -> dict[sympy.Symbol, None]:
     return found
 
 
-def is_size(node: AnyNode) -> bool:
+def is_varying_size(node: AnyNode) -> bool:
     """Whether a node of an ATen graph is a size that varies."""
     return isinstance(node.meta.get("val"), torch.SymInt)
 

@@ -27,7 +27,7 @@ from ..ir.scalar import (
 )
 from .gather import fuse_gather
 from .inline import inline
-from .places import coordinates, is_dense, is_serial, other_name
+from .places import coordinates, covers_range, is_serial, other_name
 
 COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 EXACT = frozenset({LOAD, CONST, INDEX, CAST})  # expressions with the same value everywhere
@@ -127,7 +127,7 @@ def common_loops(
     along = [variable for variable in consumer.inner if variable.size != 1]
     every = by_row + along
     mapping, columns = points(producer, stored, passed)
-    if mapping is None or not is_dense(
+    if mapping is None or not covers_range(
         linear(producer.outer).substitute(mapping), used_variables(mapping, every), producer.rows
     ):
         return None
@@ -141,7 +141,7 @@ def common_loops(
         used = used_variables(columns, every)
         disjoint = not set(used) & set(rows) and len(used) + len(rows) == len(every)
         place = linear(producer.inner).substitute(columns)
-        if not disjoint or not is_dense(place, used, producer.columns):
+        if not disjoint or not covers_range(place, used, producer.columns):
             return None
         if not inner:
             outer, inner = tuple(rows), tuple(used)

@@ -30,7 +30,7 @@ def coordinates(store: Store, outer: Sequence[Var], place: Index) -> dict[Atom, 
     return mapping if store.index.substitute(mapping) == place else None
 
 
-def is_dense(place: Index, variables: Iterable[Var], count: Index) -> bool:
+def covers_range(place: Index, variables: Iterable[Var], count: Index) -> bool:
     """Whether an address takes the values 0 .. count-1, each once, as the variables run."""
     steps = []
     for variable in variables:

@@ -194,7 +194,7 @@ class Builder:
             return self.values[first(node)]  # type: ignore[index]
         if isinstance(node, Copy) and node.source in self.computed:
             return self.repeat(node)
-        if writes(node.target):
+        if writes_arguments(node.target):
             return self.write(node)
         value = node.meta.get("val")
         if isinstance(value, torch.SymFloat):
@@ -493,7 +493,7 @@ def first(node: AnyNode) -> AnyNode | None:
 
 
 @lru_cache(4096)
-def writes(target: Any) -> bool:
+def writes_arguments(target: Any) -> bool:
     """Whether an operator writes into its arguments."""
     schema = getattr(target, "_schema", None)
     return schema is not None and schema.is_mutable

@@ -119,13 +119,13 @@ def operand(build: Builder, arg: Any, subscripts: Sequence[Index], dtype: torch.
     if isinstance(arg, Scalar):
         return cast(arg, dtype)
     if isinstance(arg, (bool, int, float)):
-        return number(arg, dtype)
+        return constant_of(arg, dtype)
     if arg is None or isinstance(arg, str):
         return arg
     raise Unsupported(f"an argument of type {type(arg).__name__}")
 
 
-def number(value: float, dtype: torch.dtype) -> Scalar:
+def constant_of(value: float, dtype: torch.dtype) -> Scalar:
     if isinstance(value, float) and not dtype.is_floating_point and dtype != torch.bool:
         if not value.is_integer():
             raise Unsupported("a fraction among integers")

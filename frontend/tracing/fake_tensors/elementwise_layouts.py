@@ -94,7 +94,7 @@ def is_dense(tensor: torch.Tensor) -> bool:
         return False
     sizes, strides = tuple(tensor.shape), tensor.stride()
     order = tuple(sorted(range(len(sizes)), key=lambda dim: (strides[dim], sizes[dim])))
-    return 0 in sizes or elementwise_strides.is_dense(sizes, strides, order)
+    return 0 in sizes or elementwise_strides.is_dense_in_order(sizes, strides, order)
 
 
 def is_same_shape(shape: Sequence[Any], other: Sequence[Any]) -> bool:
@@ -130,11 +130,11 @@ def is_elementwise(func: Any) -> bool:
 
 def number_operands(func: Any, args: Sequence[Any]) -> list[int]:
     """The positions, of these arguments, of operands that may be numbers."""
-    return [at for at in operands(func) if at < len(args)]
+    return [at for at in operand_positions(func) if at < len(args)]
 
 
 @cache
-def operands(func: Any) -> tuple[int, ...]:
+def operand_positions(func: Any) -> tuple[int, ...]:
     """The positions of an operator's two operands."""
     return tuple(
         at for at, argument in enumerate(func._schema.arguments) if argument.name in SCALARS

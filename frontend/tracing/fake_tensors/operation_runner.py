@@ -17,7 +17,7 @@ from ..sizes.symbolic_inputs import SymbolicInputs
 from .fake_execution import lacks_dimension
 from .known_numbers import with_known_numbers, with_varying_length
 from .mixed_dtypes import has_mixed_dtypes
-from .refused_dtypes import apply, check_dtypes, dtypes_of_trial
+from .refused_dtypes import apply_node, check_dtypes, dtypes_of_trial
 from .refused_writes import gives_integers_history, refuses_operation
 from .size_fixing import dispatcher_for
 from .torch_log import WithoutTorchLog
@@ -77,7 +77,7 @@ class OperationRunner:
         try:
             with self._symbols.fake_mode, asking, WITHOUT_LOG:
                 check_fakes(target, args, kwargs)
-                result = (apply_to_symbols if exist else apply)(kind, target, args, kwargs)
+                result = (apply_to_symbols if exist else apply_node)(kind, target, args, kwargs)
                 if exist:
                     result = with_varying_length(result, name, *given)
             check_dtypes(name, result, dtypes_of_trial(kind, target, args, kwargs))
@@ -118,11 +118,11 @@ def apply_to_symbols(kind: str, target: Any, args: list[Any], kwargs: dict[str, 
     """Calls `apply` where sizes may be symbols."""
     try:
         with dispatcher_for(target):
-            return apply(kind, target, args, kwargs)
+            return apply_node(kind, target, args, kwargs)
     except RuntimeError:
         # torch's C++ cannot do this with symbols, its Python can
         with enable_python_dispatcher():
-            return apply(kind, target, args, kwargs)
+            return apply_node(kind, target, args, kwargs)
 
 
 def forget_constants(args: list[Any], kwargs: dict[str, Any]) -> None:

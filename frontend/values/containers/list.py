@@ -15,7 +15,7 @@ from ..emitter import Emitter
 from ..iterators.iterator import LITERALS, UNROLLED_LENGTHS, VARYING_LIST
 from ..operation import Operation
 from ..registry import method, wraps
-from .sequence import Sequence, find, repeat_items, wrapped_items
+from .sequence import Sequence, find_item, repeat_items, wrapped_items
 from .slice import SliceValue
 
 ITEMS: Any = vars(Sequence)["items"]
@@ -200,7 +200,7 @@ def list_clear(tx: TraceContext, self: ListValue) -> Value:
 
 @method(list, "remove")
 def list_remove(tx: TraceContext, self: ListValue, item: Value) -> Value:
-    found = find(tx, self, item)
+    found = find_item(tx, self, item)
     if found is None:
         raise tx.exceptions.new(ValueError, "list.remove(x): x not in list")
     self.apply(tx, list.__delitem__, slice(found, found + 1))

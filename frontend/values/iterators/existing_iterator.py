@@ -17,7 +17,7 @@ from ....guards.iterators import (
     advance,
     is_strict,
     iterated_container,
-    parts,
+    iterator_parts,
     peek,
     remaining,
 )
@@ -127,7 +127,7 @@ def wrap_made_of_parts(tx: TraceContext, obj: Any, source: Source | None) -> Val
     """An existing enumerate, filter, map or zip, as a new one over what it holds."""
     source = require_path(obj, source)
     tx.guards.add(source, Kind.TYPE, type(obj))
-    held = parts(obj)
+    held = iterator_parts(obj)
     paths = [IteratorPart(source, position) for position in range(len(held))]
     if isinstance(obj, enumerate):
         return tx.objects.remember(
@@ -146,7 +146,7 @@ def wrap_made_of_parts(tx: TraceContext, obj: Any, source: Source | None) -> Val
 
 
 def has_parts(count: int, iterator: Any) -> bool:
-    return len(parts(iterator)) == count
+    return len(iterator_parts(iterator)) == count
 
 
 def has_strictness(strict: bool, iterator: Any) -> bool:

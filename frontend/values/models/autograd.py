@@ -31,7 +31,7 @@ def apply(tx: TraceContext, cls: Value, *args: Value, **kwargs: Value) -> Value:
         )
     if cls.cls is BackwardHookFunction:  # torch.utils.hooks looks for its node by name
         return set_up_hooks(tx)
-    return autograd_function.apply(tx, cls, list(args))
+    return autograd_function.call_apply(tx, cls, list(args))
 
 
 @models(BackwardHook.setup_input_hook, BackwardHook.setup_output_hook)

@@ -11,7 +11,7 @@ import torch
 from framejit.events import Break, Captured, Change, Miss, Recorder, Skipped
 from framejit.frontend.explain.gather import make_report
 from framejit.frontend.explain.html_report import lines_of
-from framejit.frontend.explain.source_text import parts
+from framejit.frontend.explain.source_text import source_parts
 from rich.console import Console
 
 X = torch.arange(3.0)
@@ -221,7 +221,7 @@ def test_an_excerpt_that_begins_inside_a_docstring_is_highlighted_as_text(tmp_pa
         + "\n    for all of it, if not less\n" * 20
         + '    """\n    return x\n'
     )
-    (part,) = parts([(f"{file}:30", 1)], [])
+    (part,) = source_parts([(f"{file}:30", 1)], [])
     assert part.lines[0].number > 10
     marked = [line for line in lines_of(part) if "for all" in line]
     assert marked and all('class="k"' not in line and 'class="s' in line for line in marked)
