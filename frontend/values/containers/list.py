@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ....errors import GraphBreak
@@ -54,6 +54,9 @@ class ListValue(Sequence):
     def keeps_its_items(self) -> bool:
         """Whether the program has only added to an existing list, and so dropped nothing."""
         return self.unread is not None
+
+    def lost_objects(self, tx: TraceContext) -> Iterable[Any] | None:
+        return [] if self.keeps_its_items else super().lost_objects(tx)
 
     def after_additions(self, items: list[Value]) -> list[Value]:
         """The items now, given those of the existing list."""

@@ -3,6 +3,7 @@ after the graph has run."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -67,6 +68,10 @@ class ExistingIterator(Iterator):
         tx.guards.add_remaining(self.known_source, self.taken, self.cls, exactly=False)
         item = peek(self.real, self.taken - 1)
         return LazyValue(item, IteratorItem(self.known_source, self.taken - 1))
+
+    def lost_objects(self, tx: TraceContext) -> Iterable[Any]:
+        """Until it is exhausted it keeps its container, and that its items."""
+        return [self.taken_from] if self.exhausted else []
 
     @property
     def taken_from(self) -> Any:

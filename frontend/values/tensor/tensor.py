@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -317,6 +317,9 @@ class Gradient(StoredAttribute):
 
     __slots__ = ()
     name = "grad"
+
+    def lost_objects(self, tx: TraceContext) -> Iterable[Any] | None:
+        return None if self.of.real is None else [self.of.real.grad]
 
 
 class Data(StoredAttribute):
