@@ -222,13 +222,10 @@ def has_rows(tensor: Any) -> bool:
     )
 
 
-@rule(aten.mean.dim)
-def mean(fakes: FakeRules, x: Any, dims: Any, keepdim: bool = False, *, dtype: Any = None) -> Any:
-    return None if dtype is not None or not dims else reduction(fakes, x, dims, keepdim)
-
-
-@rule(aten.sum.dim_IntList)
-def sum_(fakes: FakeRules, x: Any, dims: Any, keepdim: bool = False, *, dtype: Any = None) -> Any:
+@rule(aten.mean.dim, aten.sum.dim_IntList)
+def sum_or_mean(
+    fakes: FakeRules, x: Any, dims: Any, keepdim: bool = False, *, dtype: Any = None
+) -> Any:
     return None if dtype is not None or not dims else reduction(fakes, x, dims, keepdim)
 
 

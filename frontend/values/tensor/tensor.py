@@ -20,6 +20,7 @@ from ..context import TraceContext
 from ..emitter import Emitter
 from ..identity_key import IdentityKey
 from ..mutable import Mutable
+from ..named_method import NamedMethod
 from ..numpy.numpy_number import written_number
 from ..operation import UnaryOperation
 from ..registry import accepts, method_of
@@ -352,24 +353,13 @@ def is_same_window(one: torch.Tensor, other: torch.Tensor) -> bool:
     )
 
 
-class TensorMethod(Value):
-    """A method of a tensor, not called yet."""
+class TensorMethod(NamedMethod):
+    """A method of a tensor."""
 
-    __slots__ = ("receiver", "name")
-
-    def __init__(self, receiver: TensorValue, name: str) -> None:
-        super().__init__()
-        self.receiver, self.name = receiver, name
+    __slots__ = ()
 
     def python_type(self) -> type:
         return type(getattr(torch.empty(0), self.name))
-
-    def call(self, tx: TraceContext, args: Args, kwargs: Kwargs) -> Value:
-        return self.receiver.method(tx, self.name, args, kwargs)
-
-    def reconstruct(self, emit: Emitter) -> None:
-        emit.push(self.receiver)
-        emit.builder.load_attr(self.name)
 
 
 def _shape(tx: TraceContext, tensor: TensorValue) -> Value:
