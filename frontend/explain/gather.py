@@ -78,11 +78,9 @@ class RecordsByNumber:
 def make_report(
     events: Iterable[Event],
     describe: Describe,
-    result: Any = None,
     probe: ProbeMeasurements | None = None,
     wall: float | None = None,
     title: str = "",
-    calls: int = 1,
     account: Balance | None = None,
 ) -> Report:
     """A report of records in their order. describe: formats a guard. wall: seconds of the explained
@@ -114,8 +112,6 @@ def make_report(
         timeline=timeline(events, probe),
         seen=len(of_kind(events, CompileStarted)),
         title=title or (captures[0].function if captures else ""),
-        result=result,
-        calls=calls,
         account=account,
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import linecache
+from dataclasses import replace
 
 import framejit
 import pytest
@@ -193,7 +194,7 @@ def test_a_long_report_fits_a_screen_and_begins_with_what_costs_most():
         ),
         *(Skipped(f"skipped_{place}", "c.py:1", "a generator") for place in range(12)),
     ]
-    report = make_report(events, lambda guard: f"guard {guard}", wall=1.0, calls=12)
+    report = replace(make_report(events, lambda guard: f"guard {guard}", wall=1.0), calls=12)
     text = str(report).splitlines()
     assert len(text) <= 40 and text[0].startswith("29 graphs") and text[1] == "12 calls took 1 s"
     assert (
