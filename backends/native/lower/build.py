@@ -216,7 +216,8 @@ class Builder:
         """Notes a write into an input; raises NotImplementedError for other writes."""
         if node.target is not COPY or not self.is_input(node.args[0]):
             raise NotImplementedError(f"{node.target} writes in the middle of the graph")
-        target, source = (self.values[argument] for argument in node.args[:2])  # type: ignore[index]
+        arguments: Any = node.args
+        target, source = (self.values[argument] for argument in arguments[:2])
         self.program.writes.append((target, source))
         return target
 
