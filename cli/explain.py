@@ -87,8 +87,8 @@ def function_name(text: str) -> str:
 
 
 def our_options_first(argv: Sequence[str]) -> list[str]:
-    """Arguments with ours first, then "--", then the program's: options of ours may stand behind
-    the program's name, up to "--"."""
+    """Arguments with ours first, then "--", then the program's: options of ours may follow the
+    program's name, up to "--"."""
     reader = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     options(reader)
     valued = {

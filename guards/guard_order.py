@@ -116,7 +116,7 @@ def sort_guards(guards: Sequence[Guard], encoded: EncodedGuards) -> list[Guard]:
 
 
 class GuardOrder:
-    """Puts guards in order, each behind those on the way to its object. `pure`: by their paths,
+    """Puts guards in order, each after those on the way to its object. `pure`: by their paths,
     guards that run no Python. `placed`: the guards so far, by their ids."""
 
     def __init__(self, pure: Mapping[Source, list[Guard]]) -> None:

@@ -79,8 +79,8 @@ def ahead_of_time(
 ) -> Callable[..., Any]:
     """The form of a graph that `build` compiles, whole or in subgraphs, with eager's gradients; the
     graph as it is if it cannot be predicted what eager's autograd would do. random_like_eager: the
-    compiled graph draws the numbers that gm itself would draw. note: is told why the graph, or a
-    subgraph, is left as it is."""
+    compiled graph draws the numbers that gm itself would draw. note: gets the reason why the graph,
+    or a subgraph, is left as it is."""
 
     def compile_node(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
         return compile_as_one_node(gm, example_inputs, build, random_like_eager)

@@ -25,7 +25,7 @@ from ..graph.wrappers import WrapperDescription, is_distributed, is_wrapper
 class WrapperForm(WrapperDescription):
     """How a wrapper is made of its parts: what its class flattens it to. parts: by name, the form
     of a part that is itself a wrapper, else None. size, stride: None for a number that varies;
-    graphs take and return these numbers behind the parts."""
+    graphs take and return these numbers after the parts."""
 
     cls: Any
     parts: tuple[tuple[str, WrapperForm | None], ...]

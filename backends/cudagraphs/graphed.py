@@ -200,8 +200,8 @@ class GraphedCallable:
         return [state for state in list(self.states.values()) if isinstance(state, Recording)]
 
     def find_fed_inputs(self, args: Sequence[Any]) -> tuple[set[int], dict[int, CopiedResult]]:
-        """The inputs that lie in the memory of this graph's other recordings, and those that are
-        copies of what lies there."""
+        """The inputs in the memory of this graph's other recordings, and those that are
+        copies of tensors there."""
         fed, originals = set[int](), dict[int, CopiedResult]()
         outs = [made.out for other in list(self.work.graph) for made in other.recordings()]
         hidden = {ADDRESS(out.template[index]) for out in outs for index in out.hidden}

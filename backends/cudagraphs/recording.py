@@ -44,7 +44,7 @@ class Recording:
     """Created by running the work once on `args` while the stream records. Raises Unrecordable.
     copied: positions of inputs that are copied in; the others are static. originals: by position of
     an input that is a copy of another recording's result, that result, which is read in its place.
-    `fed`: positions of inputs that lie in other recordings' memory, or are such copies."""
+    `fed`: positions of inputs in other recordings' memory, or are such copies."""
 
     fed: frozenset[int] = frozenset()
 

@@ -74,7 +74,7 @@ def without_autocast_cache() -> Iterator[None]:
 @contextmanager
 def without_new_symbols(inputs: Sequence[Any]) -> Iterator[None]:
     """Forgets the symbols of sizes that depend on values where they cannot be recorded: make_fx
-    runs the function again, and looks for all symbols that nobody has taken."""
+    runs the function again, and looks for all symbols that are not taken."""
     modes = [value.fake_mode for value in inputs if isinstance(value, FakeTensor)]
     env = modes[0].shape_env if modes else None
     pending = [] if env is None else env.pending_fresh_unbacked_symbols

@@ -1,4 +1,4 @@
-"""Nodes whose results nobody reads. Tracers drop them, with the errors that they raise and the
+"""Nodes whose results nothing reads. Tracers drop them, with the errors that they raise and the
 random numbers that they draw."""
 
 from __future__ import annotations

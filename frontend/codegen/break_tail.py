@@ -1,5 +1,5 @@
 """The instructions that run in Python together with a breaking call, because a break at one of them
-would follow at once and no tensor work lies between.
+would follow at once and there is no tensor work between.
 
 In: a frame at a break. Out: the starts of the raw groups to run, and the index after them. This is
 a matter of compile time only: Python may run any instruction.

@@ -44,7 +44,7 @@ class Box:
 
 
 def svg(nodes: Sequence[Node]) -> str:
-    """The drawing, "" where there is nothing to draw. Parameters are left out, and what lies behind
+    """The drawing, "" where there is nothing to draw. Parameters are left out, and what comes after
     MOST_NODES nodes."""
     shown = [node for node in nodes if node.kind != "parameter"][:MOST_NODES]
     if not any(node.kind == "op" for node in shown):

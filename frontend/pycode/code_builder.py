@@ -111,7 +111,7 @@ class CodeBuilder:
     # Slots, constants, names.
 
     def slot(self, index: int) -> int:
-        """The handle of an original slot: its index; `finish` maps it to where the slot lies
+        """The handle of an original slot: its index; `finish` maps it to where the slot is
         then."""
         if not 0 <= index < len(self.decoded.slots):
             raise IndexError(f"no slot {index} in {self._code.co_qualname}")
@@ -189,7 +189,7 @@ class CodeBuilder:
 
     @contextmanager
     def _in_region(self, region: TryBegin | None) -> Iterator[None]:
-        """Code inside lies in one region, or in none, and in no other."""
+        """Code inside is in one region, or in none, and in no other."""
         outer = self._region
         self._enter(region)
         try:
@@ -346,7 +346,7 @@ class CodeBuilder:
         self.pop_top()
 
     def make_function(self, parts: Sequence[str] = ()) -> None:
-        """`parts` name what lies under the code object, bottom first, as in Instr.arg of
+        """`parts` name what is under the code object, bottom first, as in Instr.arg of
         MAKE_FUNCTION."""
         self.dialect.make_function(
             self, sum(bit for bit, part in FUNCTION_PARTS.items() if part in parts)
@@ -429,7 +429,7 @@ class CodeBuilder:
         return make_code(self._raw, self._code, Signature(argcount, varnames, flags))
 
     def _varnames(self) -> tuple[str, ...]:
-        """The names of locals in order: the original's, with the lifted objects behind the
+        """The names of locals in order: the original's, with the lifted objects after the
         arguments, then temporaries, first those in whose places the state and the lifted objects
         arrive."""
         names = list(self._code.co_varnames)
@@ -455,7 +455,7 @@ class CodeBuilder:
 
     def _redirect_jumps(self) -> None:
         """Send jumps that need something at their target, or cannot go back, through a landing
-        behind the code."""
+        after the code."""
         dialect = self.dialect
         placed = {
             id(item): index for index, item in enumerate(self._raw) if isinstance(item, Label)

@@ -23,7 +23,7 @@ NULL = "NULL"
 
 @dataclass
 class StackExpression:
-    """What lies on the stack: an expression, and whether it runs code."""
+    """What is on the stack: an expression, and whether it runs code."""
 
     text: str
     runs: bool = False

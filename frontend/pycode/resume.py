@@ -48,7 +48,7 @@ class ResumePoint:
     inlined comprehension keeps its variable raw there). At `decoded.start` arguments are all raw,
     free variables' slots hold their cells, and the prologue makes this frame's cells. awaits: the
     call at `index`, whose operands are no more on the stack, is running: its result is pushed, then
-    the frame goes on behind it.
+    the frame goes on after it.
     """
 
     index: int

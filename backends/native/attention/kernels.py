@@ -80,7 +80,7 @@ def tables_of(kernel: str, attention: AttentionCall) -> tuple[str, ...]:
 
 
 def number_names(kernel: str) -> tuple[str, ...]:
-    """The names of the numbers that it is called with behind these."""
+    """The names of the numbers that it is called with after these."""
     return (*SIZES, *(f"{tensor}_{name}" for tensor in TENSORS[kernel] for name in STRIDES))
 
 

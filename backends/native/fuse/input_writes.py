@@ -3,7 +3,7 @@
 A lowered graph computes new contents in buffers of its own, which are copied at its end. The copy,
 and the buffer, can be left out where nothing reads the old content afterwards, or only at the place
 that is written. torch's operators that scatter, such as index_copy, are called in their in-place
-form. If the step, or one behind it, raised, eager would have to find the old content: so a step
+form. If the step, or one after it, raised, eager would have to find the old content: so a step
 that may raise is never changed, and no such step comes after a changed one.
 """
 
@@ -70,7 +70,7 @@ class Uses:
     """Where a program's buffers are written and read. `makers`: by buffer, the positions of the
     steps that write it. `last`: by buffer, the position of the last step that may read it, also
     through what a call returned. `shared`: buffers that results and copies to inputs may share
-    memory with. `safe_from`: behind this position no step may raise (on the CPU, one that scatters
+    memory with. `safe_from`: after this position no step may raise (on the CPU, one that scatters
     by integers may)."""
 
     def __init__(self, program: Program) -> None:

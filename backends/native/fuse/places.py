@@ -77,7 +77,7 @@ def has_rows_side_by_side(kernel: Kernel) -> bool:
 
 def leaves_gpu_idle(producer: Kernel, consumer: Kernel) -> bool:
     """Whether elements that need the results of a few long rows would be computed in the same loop.
-    In a kernel of their own, behind it, they are shared between all processors."""
+    In a kernel of their own, after it, they are shared between all processors."""
     points = product([consumer.rows, consumer.columns]).value
     if (
         not has_few_long_rows(producer)

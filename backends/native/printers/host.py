@@ -155,7 +155,7 @@ class Host:
         )
 
     def last_uses(self) -> dict[int, list[str]]:
-        """The names that nothing needs behind a step, by the step's position (-1: before the
+        """The names that nothing needs after a step, by the step's position (-1: before the
         first)."""
         last = dict.fromkeys(self.program.inputs, -1) if self.boxed else {}
         for position, step in enumerate(self.program.steps):
@@ -173,7 +173,7 @@ class Host:
         return dead
 
     def open_scratch(self, dead: Mapping[int, Sequence[str]]) -> None:
-        """Memory for the buffers that lie in one piece, where there is one device."""
+        """Memory for the buffers that are in one piece, where there is one device."""
         devices = {buffer.device.type for buffer in self.program.buffers.values()}
         if len(devices) > 1:
             return
@@ -210,7 +210,7 @@ class Host:
 
     def count_writes(self) -> None:
         """Increments the versions of the inputs that kernels store to, before the first store: a
-        step that fails behind it cannot be taken back."""
+        step that fails after it cannot be taken back."""
         if self.stored:
             self.lines.append(f"count_writes(({', '.join(self.stored)}, ))")
             self.stored = []

@@ -26,7 +26,7 @@ class Scratch:
 
 def plan(program: Program, dead: Mapping[int, Sequence[str]], kept: Collection[str]) -> Scratch:
     """Places, first fit, for buffers that only kernels write and read. dead: by position of a step,
-    what nothing needs behind it. kept: what the program returns, or has been given."""
+    what nothing needs after it. kept: what the program returns, or has been given."""
     only = {
         name for step in program.steps if isinstance(step, AnyKernel) for name in writes(step)
     } - set(kept)

@@ -294,7 +294,7 @@ def makes_reading_fail(offset: int) -> bool:
 
 def lacks_dimension(target: Any, args: list[Any]) -> bool:
     """Whether an operator reads the size of a dimension that its tensor lacks. Its C++ code then
-    reads behind the sizes, and crashes the process on something that is no symbol."""
+    reads past the sizes, and crashes the process on something that is no symbol."""
     name = target_name(target)
     return (
         name in BY_CHANNEL

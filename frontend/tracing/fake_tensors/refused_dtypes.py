@@ -35,7 +35,7 @@ def dtypes_of_trial(
     """The dtypes of the tensors that one of torch's operators returns; none if it is not tried.
     Breaks if torch refuses the dtypes of its operands. Called after it has run on fake tensors,
     which refuse what has a body in C++ that trusts the sizes of its operands (quasirandom numbers):
-    on small tensors it would write to memory that is not theirs."""
+    on small tensors it would write to memory of other objects."""
     leaves = pytree.arg_tree_leaves(*args, **kwargs)
     if not _has_uncommon_dtype(leaves) or not _may_be_tried(target):
         return set()

@@ -58,7 +58,7 @@ def is_hook(node: torch.fx.Node) -> bool:
 
 def may_pass_through_the_past(tx: TraceContext, asked: Value) -> bool:
     """Whether derivatives with respect to inputs of the graph may reach these by way of operations
-    before the graph, of which it knows nothing: another input is no leaf. Guarded."""
+    before the graph, which it does not contain: another input is no leaf. Guarded."""
     asked = tx.look(asked)
     tensors = [tx.look(item) for item in (asked.items if isinstance(asked, Sequence) else [asked])]
     inputs = [

@@ -2,7 +2,7 @@
 
 The graph names a process group by its name, and guards say that it is the group of the capture.
 What is not known here (other collectives, lists of ranks, tensors with gradients that a collective
-would write) runs in Python, behind a break.
+would write) runs in Python, after a break.
 """
 
 from __future__ import annotations

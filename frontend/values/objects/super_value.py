@@ -24,7 +24,7 @@ class SuperValue(Value):
         return super
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
-        """The attribute of the first class behind `cls` in the receiver's method resolution
+        """The attribute of the first class after `cls` in the receiver's method resolution
         order."""
         of_class = isinstance(self.receiver, ClassValue) and self.cls in (
             self.receiver.cls.__mro__ or ()

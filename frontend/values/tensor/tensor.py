@@ -245,8 +245,8 @@ class TensorValue(Value):
         tx.graph.function(operator.setitem, self, key, written_number(tx, tx.look(value)))
 
     def _check_mask(self, tx: TraceContext, key: Value) -> None:
-        """Checks the sizes of a mask, which fake tensors do not: an assignment to what nobody reads
-        may be dropped, and its error with it."""
+        """Checks the sizes of a mask, which fake tensors do not: an assignment to what nothing
+        reads may be dropped, and its error with it."""
         key = tx.look(key)
         if not isinstance(key, TensorValue) or key.fake.dtype is not torch.bool:
             return
