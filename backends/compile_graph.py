@@ -43,7 +43,7 @@ from .restoring_graph import RestorePlan, RestoringGraph, preserve_modes
 from .subgraphs.gradient_buckets import bucket_bytes, in_buckets
 from .subgraphs.uncompiled_nodes import Build, compile_around
 
-# operators whose results may lie outside the memory of their inputs
+# operators whose results may be outside the memory of their inputs
 REACH_BEYOND_INPUTS = ("as_strided", "as_strided_", "set_")
 # an option and its value, which the user asked to be an error rather than eager
 REQUIRED = ("cudagraphs", "require")

@@ -92,7 +92,7 @@ class CodeBuilder:
     def _state_prologue(self, state_slot: int) -> None:
         """Emits the start of a continuation: moves its arguments (the state, lifted objects) from
         the slots of the frame's own locals to temporaries."""
-        # never run: a frame's locals() takes a cell for a value unless MAKE_CELL lies behind it
+        # never run: a frame's locals() takes a cell for a value unless MAKE_CELL is after it
         if self.decoded.cells:
             behind = self.label()
             self.jump(behind)
@@ -396,7 +396,7 @@ class CodeBuilder:
             # the original knew that it is a bool
             if op in dialect.needs_truth and previous not in dialect.truths:
                 self.emit(dialect.truth or "NOP")
-            if op in dialect.pairs:  # behind an inserted slot its slots may not fit any more
+            if op in dialect.pairs:  # after an inserted slot its slots may not fit any more
                 for one, slot in zip(dialect.pairs[op], (raw.arg >> 4, raw.arg & 15), strict=True):
                     self._emit_local(one, slot)
             elif raw.op in opcode.haslocal:

@@ -124,7 +124,7 @@ def symbolic(op: str, arg: int, code: CodeType, where: InstrLocation | None) -> 
     return instr
 
 
-# 3.12 lists the opcodes that take one, since not all of them lie above a number any more.
+# 3.12 lists the opcodes that take one, since not all of them are above a number any more.
 TAKES_ARGUMENT = frozenset(getattr(opcode, "hasarg", None) or range(opcode.HAVE_ARGUMENT, 256))
 
 

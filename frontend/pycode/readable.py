@@ -113,7 +113,7 @@ class PythonWriter:
         return "\n".join(self.lines)
 
 
-ENDS = (Op.JUMP, Op.RETURN_VALUE, Op.RAISE, Op.RERAISE)  # nothing runs behind them
+ENDS = (Op.JUMP, Op.RETURN_VALUE, Op.RAISE, Op.RERAISE)  # nothing runs after them
 Write = Callable[[PythonWriter, Instr], None]
 WRITES: dict[Op, Write] = {}
 

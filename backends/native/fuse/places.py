@@ -12,7 +12,7 @@ from ..ir.scalar import loads
 LONG_ROW = 1 << 15
 FEW_ROWS = 64
 FEW_ROWS_ON_A_GPU = 256
-# The same where rows lie side by side in memory, as the columns of a matrix: one program on a GPU
+# The same where rows are side by side in memory, as the columns of a matrix: one program on a GPU
 # reduces BESIDE of them.
 LONG_COLUMN = 1 << 10
 BESIDE = 32

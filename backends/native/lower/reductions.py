@@ -264,7 +264,7 @@ def squeeze_over(
     return build.pointwise(body, like)
 
 
-# of a vector norm: the reduction, what each element becomes before, and the result behind it
+# of a vector norm: the reduction, what each element becomes before, and the result after it
 NORMS: dict[float, tuple[str, Formula, Formula]] = {
     2: ("sum", lambda v: v * v, lambda v: s("sqrt", v)),
     1: ("sum", lambda v: s("abs", v), same),

@@ -236,7 +236,7 @@ class Host:
         if step.single:
             self.lines.append(f"{step.results[0]} = {called}" if step.results[0] else called)
         else:
-            # what nobody reads may not be there at all
+            # what nothing reads may not be there at all
             names = [name if name in self.read else "_" for name in step.results]
             self.lines.append(f"{', '.join(names)}{',' if len(names) == 1 else ''} = {called}")
             if "_" in names:

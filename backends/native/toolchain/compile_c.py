@@ -17,7 +17,7 @@ from ....options import asked_c_compiler, config
 from ....records import record
 from .artifact_cache import ArtifactCache, content_key
 
-# No contraction: a*b - a*b must be 0. No errno and no floating-point traps: nobody reads them, and
+# No contraction: a*b - a*b must be 0. No errno and no floating-point traps: nothing reads them, and
 # they prevent SIMD. gcc would join sin(x) and cos(x) to a function that has no SIMD version.
 # Integers wrap around, as in torch: otherwise x + 1 > x would be true for the largest integer.
 FLAGS: tuple[str, ...] = (
