@@ -122,6 +122,8 @@ def needs_python(value: Any) -> bool:
 
 @guard_kind(Kind.EQUALS)
 class Equals(GuardKind):
+    """A constant of the same type that is equal."""
+
     cost = 3
 
     def key(self, guard: Guard) -> Hashable:
