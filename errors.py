@@ -57,7 +57,7 @@ REASONS = {
         BreakReason(
             "data-dependent-shape",
             "the values of a tensor decide the size of the result of {}",
-            "do without a decision by that size, pad to a fixed size, or accept the break",
+            "avoid branches on that size, pad to a fixed size, or accept the break",
         ),
         BreakReason(
             "class-made",
@@ -93,11 +93,11 @@ REASONS = {
         BreakReason(
             "exception-leaves",
             "the function raises {}",
-            "handle it inside if it is part of normal work",
+            "catch it inside the function if it is part of normal work",
         ),
         BreakReason(
             "subclass",
-            "a tensor subclass takes part: {}",
+            "a tensor subclass is involved: {}",
             "unwrap it before the compiled function is called",
         ),
         BreakReason(

@@ -370,7 +370,7 @@ class Reporter:
 
 
 def ignore(event: Event) -> None:
-    """A sink for a graph that nobody explains."""
+    """A sink for a graph without a report."""
 
 
 UNREPORTED = Reporter("a graph", "", ignore)

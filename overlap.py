@@ -78,7 +78,7 @@ def may_overlap(one: Window, other: Window) -> bool:
 def pairs_that_overlap(windows: Sequence[Window]) -> Iterator[tuple[int, int]]:
     """The positions, in order, of each two windows that may have a byte in common."""
     ends = [window.end for window in windows]
-    reaching: list[int] = []  # those that begin before the present one, and end behind its start
+    reaching: list[int] = []  # those that begin before the present one, and end after its start
     for number in sorted(range(len(windows)), key=lambda number: windows[number].address):
         reaching = [other for other in reaching if ends[other] > windows[number].address]
         for other in reaching:

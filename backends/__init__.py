@@ -9,10 +9,5 @@ all.
     compilers of others     eager, inductor, torchscript, onnxruntime
     framejit's own          native, autotune, cudagraphs
     gradients               autograd
-
-Some divide a graph, have the backend compile the parts, and call these in order:
-
-    by what no graph takes  uncompiled_nodes, control_flow, written_attention
-    by device               host_numbers
-    by gradient buckets     gradient_buckets
+    compiled in part        subgraphs
 """

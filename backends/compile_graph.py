@@ -18,7 +18,6 @@ from ..errors import BackendError, RequirementError, Rerun, warn_once
 from ..events import Input, Reporter
 from ..options import Options
 from ..records import record
-from .gradient_buckets import bucket_bytes, in_buckets
 from .graph.collectives import NamedCollectives, has_collectives
 from .graph.detached_results import find_detached_results
 from .graph.eager_fallback import fall_back_to_eager
@@ -41,9 +40,10 @@ from .graph.views_without_writes import reason as view_reason
 from .graph.views_without_writes import views_to_make_outside
 from .registry import Backend, captured_graph_function, lookup, name_of
 from .restoring_graph import RestorePlan, RestoringGraph, preserve_modes
-from .uncompiled_nodes import Build, compile_around
+from .subgraphs.gradient_buckets import bucket_bytes, in_buckets
+from .subgraphs.uncompiled_nodes import Build, compile_around
 
-# operators whose results may lie outside the memory of their inputs
+# operators whose results may be outside the memory of their inputs
 REACH_BEYOND_INPUTS = ("as_strided", "as_strided_", "set_")
 # an option and its value, which the user asked to be an error rather than eager
 REQUIRED = ("cudagraphs", "require")
@@ -331,14 +331,14 @@ def call_backend(
         )
         return gm.forward
     compiled = captured_graph_function(backend)(
-        gm, private_examples(backend, gm, examples), **arguments(backend, options, report)
+        gm, private_examples(backend, gm, examples), **backend_arguments(backend, options, report)
     )
     if not callable(compiled):
         raise TypeError(f"it returned a {type(compiled).__name__}, not a callable")
     return compiled
 
 
-def arguments(backend: Backend, options: Options, report: Reporter) -> dict[str, Any]:
+def backend_arguments(backend: Backend, options: Options, report: Reporter) -> dict[str, Any]:
     """compile()'s mode and options and a reporter, for a backend that takes them."""
     parameters = inspect.signature(backend.function).parameters
     asked = dict(options.backend_options)

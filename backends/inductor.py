@@ -56,6 +56,7 @@ class KeepOverwritten(CustomGraphPass):
         self.then = then
 
     def __call__(self, graph: torch.fx.Graph) -> None:
+        """Has each written value that another write may change read before the first write."""
         writes = [node for node in graph.nodes if node.target is aten.copy_.default]
         written = {node.args[0] for node in writes}
         for node in writes:

@@ -122,6 +122,8 @@ class Session:
         self.inputs = [(index, name) for index, name in enumerate(names) if name in used]
 
     def __call__(self, *args: Any) -> Any:
+        """Runs the session on the memory of the inputs, or of contiguous copies, and gives the
+        results eager's strides."""
         binding = self.session.io_binding()
         held = []
         for index, name in self.inputs:
@@ -131,7 +133,7 @@ class Session:
                 name,
                 self.device,
                 tensor.device.index or 0,
-                element(tensor.dtype),
+                element_type(tensor.dtype),
                 tuple(tensor.shape),
                 tensor.data_ptr(),
             )
@@ -142,7 +144,7 @@ class Session:
                 name,
                 self.device,
                 result.device.index or 0,
-                element(dtype),
+                element_type(dtype),
                 shape,
                 result.data_ptr(),
             )
@@ -163,7 +165,7 @@ def is_real(item: Any) -> bool:
     return isinstance(item, torch.Tensor) and not isinstance(item, FakeTensor)
 
 
-def element(dtype: torch.dtype) -> Any:
+def element_type(dtype: torch.dtype) -> Any:
     """The type of elements, as ONNX Runtime wants it: numpy's. Raises TypeError for one that numpy
     lacks."""
     return torch.empty(0, dtype=dtype).numpy().dtype.type

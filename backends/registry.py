@@ -10,6 +10,7 @@ import inspect
 import types
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ..garbage_collection import permanent_objects
@@ -33,18 +34,8 @@ Function = Callable[..., Any]
 
 @record
 class Backend:
-    """A backend, and the properties that it declares.
-
-    devices: device types that its graphs may lie on; None for any. training: whether gradients flow
-    through what it makes. wants: "torch" for the graph as captured, "aten" for functional ATen
-    graphs by aot_autograd, forward and backward apart. options: returns the names of its options;
-    None where its parameters are the options. origin: who brought it, for messages. missing:
-    returns what keeps it from working here, "" if nothing. overlaps: whether it is given graphs
-    that write into memory which two of their tensors, or two elements of one, share; they run as
-    they were captured where not. higher_order: whether its graphs may call torch's higher-order
-    operators (cond, flex_attention); these calls run as captured, between its graphs, where not.
-    attention_kernels: whether, instead, flex_attention runs as Triton kernels on a GPU.
-    """
+    """A backend, and the properties that it declares; register_backend documents them. `origin`:
+    who brought it, for messages."""
 
     name: str
     function: Function
@@ -110,31 +101,27 @@ def register_backend(
         TypeError: `fn` is not callable.
     """
     chosen, target = (None, name) if callable(name) else (name, fn)
-
-    def register(function: Function) -> Function:
-        title = str(chosen or getattr(function, "__name__", "backend"))
-        _register(
-            Backend(
-                title,
-                function,
-                None if devices is None else tuple(devices),
-                training,
-                wants,
-                options,
-                missing,
-                overlaps=overlaps,
-                higher_order=higher_order,
-                attention_kernels=attention_kernels,
-            )
-        )
-        return function
-
+    declared = Backend(
+        str(chosen or ""),
+        run_as_captured,
+        None if devices is None else tuple(devices),
+        training,
+        wants,
+        options,
+        missing,
+        overlaps=overlaps,
+        higher_order=higher_order,
+        attention_kernels=attention_kernels,
+    )
+    register = partial(_register, declared)
     return register if target is None else register(target)
 
 
-def _register(backend: Backend) -> None:
-    """Raises TypeError and ValueError as register_backend does."""
-    name, function, wants = backend.name, backend.function, backend.wants
+def _register(declared: Backend, function: Function) -> Function:
+    """Registers a function as the backend that is declared; without a name, under its own. Raises
+    TypeError and ValueError as register_backend does."""
+    name = declared.name or getattr(function, "__name__", "backend")
+    wants = declared.wants
     if not callable(function):
         raise TypeError(f"register_backend: `fn` must be callable, not {type(function).__name__}")
     if wants not in WANTS:
@@ -147,11 +134,13 @@ def _register(backend: Backend) -> None:
         )
     if name in SHIPPED and function.__module__ != f"{__package__}.{SHIPPED[name]}":
         raise ValueError(f"'{name}' is a backend that framejit ships; choose another name")
+    backend = replace(declared, name=name, function=function)
     other = _backends.setdefault(name, backend).function
     if other is not function:
         raise ValueError(
             f"a backend named '{name}' is registered already: {_place(other)}; choose another name"
         )
+    return function
 
 
 def _place(function: Any) -> str:
@@ -177,7 +166,7 @@ def lookup(backend: str | Function) -> Backend:
         return _backends[backend]
     if backend in _points():
         return _plugin(backend)
-    check(backend)
+    check_backend(backend)
     raise AssertionError(backend)
 
 
@@ -260,7 +249,7 @@ def _owner(point: importlib.metadata.EntryPoint) -> str:
     return f"the plugin {point.dist.name} {point.dist.version}" if point.dist else "a plugin"
 
 
-def names() -> list[str]:
+def backend_names() -> list[str]:
     """Names of all backends: the shipped ones, the registered ones, and those of installed plugins.
     Imports nothing."""
     return sorted({*filter(_is_here, SHIPPED), *_backends, *_points()})
@@ -279,16 +268,16 @@ class Backends(Mapping[str, BackendInfo]):
     """
 
     def __iter__(self) -> Iterator[str]:
-        return iter(names())
+        return iter(backend_names())
 
     def __len__(self) -> int:
-        return len(names())
+        return len(backend_names())
 
     def __contains__(self, name: object) -> bool:
-        return name in names()
+        return name in backend_names()
 
     def __getitem__(self, name: str) -> BackendInfo:
-        if name not in names():
+        if name not in backend_names():
             raise KeyError(name)
         return info(name)
 
@@ -296,7 +285,7 @@ class Backends(Mapping[str, BackendInfo]):
         return "\n".join(map(str, self.values()))
 
     def __repr__(self) -> str:
-        return f"Backends({names()})"
+        return f"Backends({backend_names()})"
 
 
 def list_backends() -> Backends:
@@ -328,12 +317,12 @@ def is_known(name: str) -> bool:
     )
 
 
-def check(backend: str | Function) -> None:
+def check_backend(backend: str | Function) -> None:
     """Raises ValueError for a name that `lookup` would not find; imports nothing."""
     if callable(backend):
         return
     if not is_known(backend.removesuffix(GRAPHED)):
-        raise ValueError(f"unknown backend {backend!r}; known ones: {', '.join(names())}")
+        raise ValueError(f"unknown backend {backend!r}; known ones: {', '.join(backend_names())}")
 
 
 def name_of(backend: str | Function) -> str:

@@ -108,6 +108,8 @@ class RestoringGraph:
         self.compiled, self.forward, self.backend, self.plan = compiled, forward, backend, plan
 
     def __call__(self, *args: Any) -> Any:
+        """Runs the compiled graph. After an error it restores what the graph may have changed and
+        runs the captured graph, or raises where that is not possible."""
         grad, level = torch.is_grad_enabled(), torch._C._functorch.maybe_current_level() or 0
         plan = self.plan
         autocasts = Autocasts(plan.devices) if plan.devices else None

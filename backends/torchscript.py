@@ -30,7 +30,7 @@ def torchscript(
     gm: torch.fx.GraphModule, example_inputs: list[Any], *, report: Callable[[str], Any] = print
 ) -> Callable[..., Any]:
     """Parameters are attributes of the traced module, so that freezing folds what depends on them
-    alone, as long as nobody writes to them: a call that finds one changed runs the graph as it is.
+    alone, as long as nothing writes to them: a call that finds one changed runs the graph as it is.
     A graph whose sizes are symbols runs in eager."""
     refused = reason_for_eager(gm, example_inputs)
     if refused:

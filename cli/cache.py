@@ -94,6 +94,7 @@ def measure_kind(kind: str) -> StoredAmount:
 
 
 def show() -> None:
+    """Prints what the cache folder holds, a line a kind."""
     table = Table(
         "kind",
         Column("items", justify="right"),

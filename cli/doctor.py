@@ -160,13 +160,14 @@ def triton() -> Finding:
 
 
 def gpu() -> Finding:
+    """Whether kernels can be compiled for a GPU."""
     try:
         cuda = importlib.import_module("torch").cuda
     except (ImportError, OSError) as error:
         return Finding("GPU", "absent", one_line(error), "install torch first")
     if cuda.is_available():
         try:
-            importlib.import_module("..backends.native.gpu", __package__).check()
+            importlib.import_module("..backends.native.gpu", __package__).check_compiler()
         except (ImportError, RuntimeError) as error:
             return Finding(
                 "GPU",
@@ -188,6 +189,7 @@ def gpu() -> Finding:
 
 
 def cache_folder() -> Finding:
+    """Whether the cache folder can be written to, and its size."""
     folder = config.cache_dir
     remedy = (
         "make it writable, or set FRAMEJIT_CACHE_DIR; without it graphs are measured and "

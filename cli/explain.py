@@ -42,6 +42,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def options(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of `framejit explain`."""
     parser.add_argument(
         "-m", dest="module", metavar="MODULE", help="run a module, as python -m does"
     )
@@ -86,8 +87,8 @@ def function_name(text: str) -> str:
 
 
 def our_options_first(argv: Sequence[str]) -> list[str]:
-    """Arguments with ours first, then "--", then the program's: options of ours may stand behind
-    the program's name, up to "--"."""
+    """Arguments with ours first, then "--", then the program's: options of ours may follow the
+    program's name, up to "--"."""
     reader = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     options(reader)
     valued = {
@@ -146,10 +147,12 @@ def usage_error(message: str) -> int:
 
 
 def explain(args: argparse.Namespace) -> int:
+    """Runs a script or module under observation, writes the reports, and returns the exit
+    status."""
     observation = importlib.import_module("..frontend.observation", __package__).Observation()
     before = list(sys.path)
     try:
-        found = find(args)
+        found = find_script(args)
         sys.path[:1] = [found.folder]
         # says what is wrong with it
         found.code(
@@ -170,7 +173,7 @@ def explain(args: argparse.Namespace) -> int:
     return status or exit_status(report, args)
 
 
-def find(args: argparse.Namespace) -> UserScript:
+def find_script(args: argparse.Namespace) -> UserScript:
     if args.module:
         sys.path[:1] = [os.getcwd()]
         return program.module(args.module, args.program)

@@ -17,6 +17,7 @@ MADE = ".min.py"
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the arguments of `framejit minify`."""
     what = (
         "a script that the autotuner wrote, or a folder of them (default: those in the cache "
         "folder)"

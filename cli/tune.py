@@ -37,6 +37,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def show(found: list[Decision]) -> None:
+    """Prints the autotuner's decisions, a row each."""
     wide = Column("inputs", overflow="fold"), Column("device", overflow="fold")
     table = Table("graph", *wide, "runs on", "ms a call", "why not others", "made")
     for one in found:

@@ -187,7 +187,7 @@ def make_options(
     chosen = config.backend if backend is None else backend
     if not isinstance(chosen, str) and not callable(chosen):
         raise TypeError(f"backend must be a name or a callable, not a {type(backend).__name__}")
-    registry.check(chosen)
+    registry.check_backend(chosen)
     if mode is not None and mode not in MODES:
         raise ValueError(f"unknown mode {mode!r}; known ones: {', '.join(MODES)}")
     if dynamic not in (None, True, False):
@@ -274,23 +274,17 @@ def report_calls(
     """Compiles anew, calls that so often with these arguments, and returns a report of it."""
     function, bound = underlying(fn_or_module)
     if config.disable or why_unusable():
-        return make_report((), condition, function(*bound, *args, **kwargs))
+        return replace(make_report((), condition), result=function(*bound, *args, **kwargs))
     probe, recorder = Probe(), Recorder()
     handle = make_handle(function, replace(options, probe=probe, sinks=(*options.sinks, recorder)))
     start = time.perf_counter()
     for _ in range(calls):
         result = handle(*bound, *args, **kwargs)
     wall = time.perf_counter() - start
-    return make_report(
-        recorder.events,
-        condition,
-        result,
-        probe,
-        wall,
-        title_of(fn_or_module),
-        calls,
-        handle.framejit.cache.balance(),
-    )
+    account = handle.framejit.cache.balance()
+    title = title_of(fn_or_module)
+    report = make_report(recorder.events, condition, probe, wall, title, account)
+    return replace(report, result=result, calls=calls)
 
 
 def underlying(fn_or_module: Any) -> tuple[types.FunctionType, tuple[Any, ...]]:

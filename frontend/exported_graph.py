@@ -143,7 +143,7 @@ def make_exported_graph(
     builder = capture.trace.graph
     outputs: list[torch.fx.Node] = []
     try:
-        returned = take_apart(capture.trace, value, outputs)
+        returned = result_template(capture.trace, value, outputs)
     except GraphBreak as error:
         raise ExportError(name, [f"its result: {error.sentence}"]) from None
     used = [item for item in builder.inputs if item.node.users or item.node in outputs]
@@ -157,7 +157,7 @@ def make_exported_graph(
     return ExportedGraph(module, specs, function, bound, sources, guards, returned)
 
 
-def take_apart(tx: TraceContext, value: Value, outputs: list[torch.fx.Node]) -> Any:
+def result_template(tx: TraceContext, value: Value, outputs: list[torch.fx.Node]) -> Any:
     """What the function returns, as an object with a ResultPlace for each tensor."""
     value = tx.look(value)
     if isinstance(value, TensorValue):
@@ -167,7 +167,7 @@ def take_apart(tx: TraceContext, value: Value, outputs: list[torch.fx.Node]) -> 
         return value.constant()
     items, keys = items_of(tx, value)
     cls: Any = value.python_type()
-    parts = [take_apart(tx, item, outputs) for item in items]
+    parts = [result_template(tx, item, outputs) for item in items]
     if cls is dict:
         return dict(zip(keys, parts, strict=True))
     return cls(*parts) if is_namedtuple_class(cls) else cls(parts)

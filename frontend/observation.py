@@ -32,6 +32,4 @@ class Observation:
         self._patch.__exit__(*exc)
 
     def report(self, title: str) -> Report:
-        return make_report(
-            tuple(self.recorder.events), condition, None, self.probe, self.wall, title
-        )
+        return make_report(tuple(self.recorder.events), condition, self.probe, self.wall, title)

@@ -349,6 +349,7 @@ def check_backend(name: str) -> Callable[[Compile], None]:
     """A check of results and gradients of one backend."""
 
     def check(compile_function: Compile) -> None:
+        """Compares a module's results and gradients under the backend with eager's."""
         backend = lookup(name)
         if backend.missing():
             return

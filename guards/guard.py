@@ -101,7 +101,7 @@ class MemoryRelation:
     """How the memory of several tensors, some of which compiled code writes into, overlaps. Tensors
     are numbered, written ones first.
 
-    others: the tensors behind the guard's own source, which is number 0. itemsizes: bytes of an
+    others: the tensors after the guard's own source, which is number 0. itemsizes: bytes of an
     element of each. written: how many are written. history: how many of these, the first ones,
     autograd then gives a history: for them, to be in one storage object counts as overlapping,
     because views of one base share their history. alone: written ones that may overlap themselves.

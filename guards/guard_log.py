@@ -38,14 +38,14 @@ class GuardLog:
         """Adds a guard on the object at `source`. Without a source there is nothing to check."""
         if source is None:
             return
-        key = key_of(source, kind, expected)
+        key = guard_key(source, kind, expected)
         if key not in self._guards:
             self._guards[key] = Guard(source, kind, expected, self._where())
 
     def repeat(self, guard: Guard, source: Source, expected: Any) -> None:
         """Adds a guard that was found for another object, on the object at `source`."""
         self._guards.setdefault(
-            key_of(source, guard.kind, expected), Guard(source, guard.kind, expected, guard.line)
+            guard_key(source, guard.kind, expected), Guard(source, guard.kind, expected, guard.line)
         )
 
     def add_remaining(self, source: Source, count: int, cls: type, *, exactly: bool) -> None:
@@ -63,7 +63,7 @@ class GuardLog:
             del self._guards[key]
 
 
-def key_of(source: Source, kind: Kind, expected: Any) -> Any:
+def guard_key(source: Source, kind: Kind, expected: Any) -> Any:
     """Equal for guards of which the log keeps one."""
     if kind in REPEATABLE:
         return source, kind, expected if kind is not Kind.PYTHON else expected[0]

@@ -4,7 +4,8 @@ other one implies; cheap ones, and those likely to fail, come first."""
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from types import CodeType
 from typing import Any
 
@@ -108,33 +109,51 @@ def sort_guards(guards: Sequence[Guard], encoded: EncodedGuards) -> list[Guard]:
     for guard in queue:
         if ranks[id(guard)][0] != PYTHON and len(kind_of(guard).subjects(guard)) == 1:
             pure[guard.source].append(guard)
-    done: dict[int, Guard] = {}
-    # paths whose guards that run no Python are in place, as are those on the way to them
-    settled: set[Source] = set()
+    order = GuardOrder(pure)
+    for guard in queue:
+        order.add(guard)
+    return list(order.placed.values())
 
-    def settle_way_to(source: Source) -> None:
-        new: list[Source] = []
-        prefix = source.base
-        while prefix is not None and prefix not in settled:
-            new.append(prefix)
-            prefix = prefix.base
-        settled.update(new)
+
+class GuardOrder:
+    """Puts guards in order, each after those on the way to its object. `pure`: by their paths,
+    guards that run no Python. `placed`: the guards so far, by their ids."""
+
+    def __init__(self, pure: Mapping[Source, list[Guard]]) -> None:
+        self.pure = pure
+        self.placed: dict[int, Guard] = {}
+        # paths whose pure guards are in place, as are those on the way to them
+        self.settled: set[Source] = set()
+
+    def add(self, guard: Guard) -> None:
+        """Places a guard."""
+        for source in kind_of(guard).subjects(guard):
+            self._settle_way_to(source)
+        self.placed.setdefault(id(guard), guard)
+
+    def _settle_way_to(self, source: Source) -> None:
+        """Places the pure guards on shorter paths that lead to an object, and on those of the keys
+        on the way."""
+        new = list(takewhile(lambda prefix: prefix not in self.settled, prefixes(source)))
+        self.settled.update(new)
         for step in (*reversed(new), source):
             for key in step.operands[1:]:
-                settle_way_to(key)
-                add_pure(key)
+                self._settle_way_to(key)
+                self._add_pure(key)
             if step is not source:
-                add_pure(step)
+                self._add_pure(step)
 
-    def add_pure(source: Source) -> None:
-        for guard in pure[source]:
-            done.setdefault(id(guard), guard)
+    def _add_pure(self, source: Source) -> None:
+        for guard in self.pure.get(source, ()):
+            self.placed.setdefault(id(guard), guard)
 
-    for guard in queue:
-        for source in kind_of(guard).subjects(guard):
-            settle_way_to(source)
-        done.setdefault(id(guard), guard)
-    return list(done.values())
+
+def prefixes(source: Source) -> Iterator[Source]:
+    """The shorter paths that a path goes through, the longest first."""
+    prefix = source.base
+    while prefix is not None:
+        yield prefix
+        prefix = prefix.base
 
 
 PYTHON = 3  # the rank of guards that run Python

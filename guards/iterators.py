@@ -86,7 +86,7 @@ def referred_objects(iterator: Any) -> list[Any]:
     return found[1:] if found and found[0] is type(iterator) else found
 
 
-def parts(iterator: Any) -> tuple[Any, ...]:
+def iterator_parts(iterator: Any) -> tuple[Any, ...]:
     """The objects that an iterator was made of, in the order of its type: a function, iterators, a
     number that grows."""
     return iterator.__reduce__()[1]

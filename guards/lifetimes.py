@@ -17,7 +17,7 @@ PERMANENT = ("SLOT", "CONSTANT", "GLOBALS", "BUILTINS")  # held by the frame or 
 @record
 class TempAllocation:
     """How many temps a program has, and those of its lifted objects and anchors. Temps 0 to `fresh`
-    are filled in each call and reused; those behind them are stable, each for one object."""
+    are filled in each call and reused; those after them are stable, each for one object."""
 
     count: int
     fresh: int

@@ -62,6 +62,7 @@ class GuardProgram:
 
     @cached_property
     def _native(self) -> Program:
+        """The program in C, with the position of each section's first step."""
         stable, held, last = (
             sum(step.section < section for step in self.steps)
             for section in (Section.STABLE, Section.HELD, Section.LAST)

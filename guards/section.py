@@ -34,7 +34,7 @@ PURE_LOADS = (
     s.CellContents,
 )  # fmt: skip
 FUNCTION_FIELDS = ("__code__", "__defaults__", "__kwdefaults__", "__closure__", "__globals__")
-PROPERTY_FIELDS = ("fget", "fset", "fdel")  # nobody can change them
+PROPERTY_FIELDS = ("fget", "fset", "fdel")  # nothing can change them
 CONTAINER_KINDS = (Kind.LENGTH, Kind.KEYS, Kind.ABSENT, Kind.PRESENT)
 # An input of which a guard checks only that it has one of these types is expected to vary.
 NUMBERS = (int, float)

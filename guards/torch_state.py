@@ -44,6 +44,7 @@ class TorchState:
 
     @classmethod
     def now(cls) -> TorchState:
+        """The state of the current thread."""
         return cls(
             grad=torch.is_grad_enabled(),
             inference=torch.is_inference_mode_enabled(),

@@ -107,10 +107,7 @@ BACKENDS = (
     "registry",
     "graph",
     "autograd",
-    "control_flow",
-    "written_attention",
-    "uncompiled_nodes",
-    "host_numbers",
+    "subgraphs",
     "native",
 )
 
@@ -362,8 +359,10 @@ MIRRORED = (
     "frontend/values",
     "frontend/tracing",
     "frontend/runtime",
+    "frontend/explain",
     "guards",
     "backends",
+    "cli",
 )
 MIRRORING = [path for place in MIRRORED for path in (ROOT / "tests" / place).rglob("test_*.py")]
 

@@ -79,8 +79,8 @@ def ahead_of_time(
 ) -> Callable[..., Any]:
     """The form of a graph that `build` compiles, whole or in subgraphs, with eager's gradients; the
     graph as it is if it cannot be predicted what eager's autograd would do. random_like_eager: the
-    compiled graph draws the numbers that gm itself would draw. note: is told why the graph, or a
-    subgraph, is left as it is."""
+    compiled graph draws the numbers that gm itself would draw. note: gets the reason why the graph,
+    or a subgraph, is left as it is."""
 
     def compile_node(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
         return compile_as_one_node(gm, example_inputs, build, random_like_eager)
@@ -115,14 +115,7 @@ def compile_in_parts(
             )
     if is_divergent(gm):
         raise LeftAsCaptured("an operator's gradients would not be eager's")
-    try:
-        found = split_graph(gm)
-    except TooManySubgraphs as error:
-        raise LeftAsCaptured("it would be cut into too many subgraphs") from error
-    except CannotSplit as error:
-        if any(name_of(node) in AUTOGRAD for node in gm.graph.nodes):
-            raise LeftAsCaptured("autograd runs inside") from error
-        found = None
+    found = subgraphs_of(gm)
     if found is None:
         return compile_node(gm, example_inputs)
     subgraphs, results = found
@@ -137,6 +130,18 @@ def compile_in_parts(
             return subgraph.gm.forward
 
     return call_in_sequence(subgraphs, list(map(compile_subgraph, subgraphs)), results)
+
+
+def subgraphs_of(gm: torch.fx.GraphModule) -> tuple[list[Subgraph], list[int]] | None:
+    """As split_graph, and None for a graph that cannot be split. Raises LeftAsCaptured."""
+    try:
+        return split_graph(gm)
+    except TooManySubgraphs as error:
+        raise LeftAsCaptured("it would be cut into too many subgraphs") from error
+    except CannotSplit as error:
+        if any(name_of(node) in AUTOGRAD for node in gm.graph.nodes):
+            raise LeftAsCaptured("autograd runs inside") from error
+        return None
 
 
 def compile_as_one_node(

@@ -148,6 +148,7 @@ class CompiledNode:
         self.wiring: NodeWiring | None = None
 
     def __call__(self, *args: Any) -> Any:
+        """Runs the graph and, where the call keeps a history, has its node call Backward."""
         edges = [gradient_edge(args[index]) for index in self.wanted] if self.wiring is None else []
         older = {node for arg in args for node in histories(arg)} if self.wiring is None else set()
         states = RandomStates(args) if self.random and self.again is not None else None
@@ -259,11 +260,13 @@ class Backward:
         states: RandomStates | None,
     ) -> None:
         self.graph, self.wiring, self.args, self.states = graph, wiring, args, states
-        self.versions = versions(args)
+        self.versions = version_counters(args)
 
     def __call__(
         self, left: Sequence[torch.Tensor | None], came: Sequence[torch.Tensor | None]
     ) -> tuple[torch.Tensor | None, ...] | None:
+        """The gradients of the inputs, as eager's: None for those that no gradient of this pass
+        reaches. `left`: what the node has computed; `came`: the gradients of its results."""
         given = {
             number: grad
             for number, grad in enumerate(came)
@@ -295,7 +298,7 @@ class Backward:
         """The same gradients with a history: the graph runs again under eager's autograd."""
         assert self.graph.again is not None
         forward, copied = self.graph.again
-        now_at = enumerate(zip(self.versions, versions(self.args), strict=True))
+        now_at = enumerate(zip(self.versions, version_counters(self.args), strict=True))
         if any(before != now for position, (before, now) in now_at if position not in copied):
             raise RuntimeError(
                 "an input of a compiled function was modified in place before its backward pass "
@@ -364,7 +367,7 @@ class RefusedDerivative(torch.autograd.Function):
         )
 
 
-def versions(args: Sequence[Any]) -> list[int]:
+def version_counters(args: Sequence[Any]) -> list[int]:
     """How often each was written to."""
     return [
         arg._version if isinstance(arg, torch.Tensor) and not arg.is_inference() else 0

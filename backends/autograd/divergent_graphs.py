@@ -10,7 +10,7 @@ import torch.fx
 
 from ...overlap import may_repeat
 from ..graph.distributed_call import DistributedCall
-from ..graph.fake_values import fake_of
+from ..graph.fake_values import fake_of, number_at_capture
 from ..graph.gradient_history import (
     GradientStarts,
     comes_with_gradient,
@@ -130,16 +130,11 @@ def has_overlapping_result_with_gradient(gm: torch.fx.GraphModule) -> bool:
 def shares_elements_at_capture(fake: torch.Tensor) -> bool:
     """Whether two elements of a tensor share memory, with the sizes of the capture where they vary.
     Where values decide a size, only what expand() has repeated is seen."""
-    sizes, strides = [*map(at_capture, fake.shape)], [*map(at_capture, fake.stride())]
+    sizes, strides = [*map(number_at_capture, fake.shape)], [*map(number_at_capture, fake.stride())]
     if None in sizes or None in strides:
         pairs = zip(sizes, strides, strict=True)
         return any(stride == 0 and size != 1 for size, stride in pairs)
     return 0 not in sizes and may_repeat(cast(list[int], sizes), cast(list[int], strides))
-
-
-def at_capture(number: int | torch.SymInt) -> int | None:
-    """A size or stride at the capture; None where values decide it."""
-    return number if isinstance(number, int) else number.node.hint
 
 
 def has_overlapping_input_with_gradient(gm: torch.fx.GraphModule) -> bool:

@@ -150,7 +150,9 @@ class GradientLayouts:
         if not other:
             return left
         return tuple(
-            laid_out(gradient, other[index]) if index is not None and index in other else gradient
+            with_layout(gradient, other[index])
+            if index is not None and index in other
+            else gradient
             for index, gradient in zip(inputs, left, strict=True)
         )
 
@@ -242,7 +244,7 @@ def can_be_laid_out(gradient: Any) -> bool:
     return (type(gradient) is torch.Tensor or is_wrapper(type(gradient))) and is_strided(gradient)
 
 
-def laid_out(gradient: Any, wanted: DimensionOrder) -> Any:
+def with_layout(gradient: Any, wanted: DimensionOrder) -> Any:
     """The gradient with another layout."""
     if not can_be_laid_out(gradient):
         return gradient

@@ -74,8 +74,8 @@ def compile_forward_and_backward(
     same random numbers as gm. keep_writes: both write into inputs at their end, instead of leaving
     that to their caller. settings: what `compile_part` depends on besides the graph; subgraphs of
     equal structure then share one compiled function. None: what it returns belongs to one graph.
-    rewrite: changes a pair of graphs before they are compiled. note: is told why a graph runs as
-    captured."""
+    rewrite: changes a pair of graphs before they are compiled. note: gets the reason why a graph
+    runs as captured."""
 
     def build(gm: torch.fx.GraphModule, example_inputs: list[Any]) -> Callable[..., Any]:
         """The compiled graph: divided by the partitioner here where it can be, otherwise by
@@ -105,6 +105,7 @@ def compile_forward_and_backward(
 def compile_partition(
     gm: torch.fx.GraphModule, partition: Partition, compile_part: Compile
 ) -> Callable[..., Any]:
+    """Compiles both graphs of a partition, and joins them to one differentiable function."""
     passed = passed_values(gm)
     forward = GraphPart(
         gm, partition.forward, examples(partition.forward), False, partition.results, passed

@@ -17,7 +17,7 @@ from ..graph.copies import INPUT, Copy, template
 from ..graph.gradient_history import needs_gradient, values_that_eager_frees
 from ..graph.memory import memory_of
 from ..graph.passes.by_operator import AssembledGraph, Operator
-from ..graph.passes.captured_nodes import NeedsWholeTrace, Window, example, size_of, window
+from ..graph.passes.captured_nodes import NeedsWholeTrace, Window, example, size_of, window_of
 from ..graph.passes.symbolic_sizes import varies
 from .traced_operators import ATEN, Differentiable, Differentiables
 
@@ -79,7 +79,7 @@ class JointGraph(AssembledGraph):
     def tangent(self, like: torch.Tensor) -> Copy:
         with self.operators.tracing_on_fakes(), torch.no_grad():
             made = torch.empty_like(like)
-        if varies(like) and window(made)[:-1] != window(like)[:-1]:
+        if varies(like) and window_of(made)[:-1] != window_of(like)[:-1]:
             raise NeedsWholeTrace  # a call does not know this layout
         return self.add(INPUT, (), {"val": made}, f"gradient{len(self.nodes)}")
 
@@ -102,7 +102,9 @@ class JointGraph(AssembledGraph):
         self, found: Differentiable, copies: dict[torch.fx.Node, Copy], given: Mapping[int, Copy]
     ) -> None:
         """Appends one call's backward pass."""
-        places = tuple((number, window(node.meta["val"])) for number, node in sorted(given.items()))
+        places = tuple(
+            (number, window_of(node.meta["val"])) for number, node in sorted(given.items())
+        )
         derived = self.operators.backward(found, places)
         own = (
             {old: copies[first] for old, first in derived.same.items()}
@@ -118,7 +120,7 @@ class JointGraph(AssembledGraph):
             self.flowing[value] = coming
 
     def sum(self, one: Copy, other: Copy) -> Copy:
-        key = window(one.meta["val"]), window(other.meta["val"])
+        key = window_of(one.meta["val"]), window_of(other.meta["val"])
         if key not in self.sums:
             with self.operators.tracing_on_fakes(), torch.no_grad():
                 self.sums[key] = template(ATEN.add.Tensor, "one", "other")

@@ -327,7 +327,7 @@ def operator_facts(target: Any) -> OperatorFacts:
     return OperatorFacts(name, view, cheap)
 
 
-def name(node: Node) -> str:
+def node_name(node: Node) -> str:
     return operator_facts(node.target).name
 
 

@@ -14,10 +14,10 @@ from ...records import record
 from ..graph.copies import Copies, template
 from ..graph.memory import memories
 from ..graph.passes.by_operator import WRITE
-from ..graph.passes.captured_nodes import NeedsWholeTrace, draws_random_numbers, window
-from ..graph.passes.symbolic_sizes import is_size, symbols_of
+from ..graph.passes.captured_nodes import NeedsWholeTrace, draws_random_numbers, window_of
+from ..graph.passes.symbolic_sizes import is_varying_size, symbols_of
 from .joint_graph import JointGraph
-from .min_cut import MinCut, Node, name
+from .min_cut import MinCut, Node, node_name
 from .traced_operators import ATEN
 
 # While training it only writes its running statistics; its backward pass does not read them.
@@ -89,11 +89,13 @@ def overwritten_inputs(joint: JointGraph) -> set[Node]:
     """Inputs that the forward pass overwrites at its end, and all that shares their memory: the
     backward pass gets copies of them. Running statistics of norms are left out. Raises
     NeedsWholeTrace where the backward pass reads one: eager's raises too."""
-    written = (node for node in joint.writes if not all(NORM in name(user) for user in node.users))
+    written = (
+        node for node in joint.writes if not all(NORM in node_name(user) for user in node.users)
+    )
     memory = {own for node in written for own in memories(node)}
     found = {node for node in joint.forward if memory and not memory.isdisjoint(memories(node))}
     if any(
-        not found.isdisjoint(node.inputs) and not is_size(node)
+        not found.isdisjoint(node.inputs) and not is_varying_size(node)
         for node in joint.nodes[len(joint.forward) :]
     ):
         raise NeedsWholeTrace
@@ -168,7 +170,7 @@ def forward_graph(
 def copy_node(graph: Copies, node: Node) -> Node:
     """A copy of a tensor with the same strides."""
     made = graph.add(CLONE, (node,), {"val": node.meta["val"].clone(), "memory": [object()]})
-    if window(made.meta["val"]) != window(node.meta["val"]):
+    if window_of(made.meta["val"]) != window_of(node.meta["val"]):
         raise NeedsWholeTrace
     return made
 

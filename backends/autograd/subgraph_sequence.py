@@ -22,7 +22,7 @@ def call_in_sequence(
     namespace: dict[str, Any] = {}
     lines: list[str] = []
     for position, (subgraph, call) in enumerate(zip(subgraphs, calls, strict=True)):
-        arguments = names(subgraph.input_ids)
+        arguments = variable_names(subgraph.input_ids)
         targets = "".join(f"v{number}, " for number in subgraph.output_ids)
         name = f"step_{position}"
         if isinstance(call, CheckedGraph):
@@ -52,5 +52,5 @@ def function_of_text(text: str, namespace: dict[str, Any]) -> Callable[..., Any]
     return record_factory(call, function_of_text, text, namespace)
 
 
-def names(numbers: Sequence[int]) -> str:
+def variable_names(numbers: Sequence[int]) -> str:
     return ", ".join(f"v{number}" for number in numbers)

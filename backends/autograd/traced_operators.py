@@ -26,10 +26,10 @@ from ..graph.passes.captured_nodes import (
     draws_random_numbers,
     on_own_memory,
     tensor_with_window,
-    window,
+    window_of,
 )
 from ..graph.passes.functional import without_writes
-from ..graph.passes.symbolic_sizes import comparable, is_size
+from ..graph.passes.symbolic_sizes import comparable, is_varying_size
 from ..graph.tracing_lock import trace_operators
 from .own_gradients import own_gradients
 
@@ -74,7 +74,9 @@ class Differentiable(Operator):
         """The results of the operator, then its inputs as they are afterwards if it may write to
         them; and the number of results."""
         given = [tensor.clone() for tensor in inputs] if may_write(self.node) else list(inputs)
-        if any(window(copy) != window(tensor) for copy, tensor in zip(given, inputs, strict=True)):
+        if any(
+            window_of(copy) != window_of(tensor) for copy, tensor in zip(given, inputs, strict=True)
+        ):
             raise NeedsWholeTrace
         results: list[torch.Tensor] = []
         with torch.set_grad_enabled(self.grad), own_gradients(self.node):
@@ -100,7 +102,7 @@ class Differentiable(Operator):
                 and id(result) not in seen
                 and not (may_write(self.node) and is_clone(result))
             ):
-                found.append((number, window(torch.empty_like(result))))
+                found.append((number, window_of(torch.empty_like(result))))
             seen.add(id(result))
         return tuple(found)
 
@@ -190,7 +192,7 @@ class Differentiables(Operators):
     def trace(self, run: Callable[..., Any], inputs: Sequence[Any]) -> torch.fx.GraphModule:
         """A functional graph of the operators that `run` calls."""
         traced = trace_operators(run, inputs, self.decompositions)
-        if any(writes(node) for node in traced.graph.nodes):
+        if any(writes_arguments(node) for node in traced.graph.nodes):
             run_again = torch.fx.Interpreter(traced).run
             with torch.no_grad():
                 plain = [
@@ -205,7 +207,7 @@ def has_no_derivative(result: torch.Tensor) -> bool:
     return type(result.grad_fn).__name__ == "NotImplemented"
 
 
-def writes(node: torch.fx.Node) -> bool:
+def writes_arguments(node: torch.fx.Node) -> bool:
     return isinstance(node.target, torch._ops.OpOverload) and node.target._schema.is_mutable
 
 
@@ -265,7 +267,7 @@ class TracedOperators:
                 if first.target is not ATEN.clone.default:
                     raise NeedsWholeTrace
                 first.replace_all_uses_with(node)
-                if window(first.meta["val"]) == window(node.meta["val"]):
+                if window_of(first.meta["val"]) == window_of(node.meta["val"]):
                     node.meta["val"] = first.meta["val"]  # views were traced on the copy's memory
 
     def run(self, *inputs: Any) -> list[torch.Tensor]:
@@ -343,7 +345,7 @@ class TracedOperators:
         others."""
         forward, backward = [], []
         for node in sorted(ancestors_of(roots) - inputs - late, key=order.__getitem__):
-            if is_size(node) or late.isdisjoint(node.all_input_nodes):
+            if is_varying_size(node) or late.isdisjoint(node.all_input_nodes):
                 forward.append(node)
             else:
                 backward.append(node)
@@ -354,18 +356,18 @@ class TracedOperators:
 def join_passes(part: OperatorPart, found: Differentiable) -> BackwardPass:
     """A backward pass that was traced again, expressed with the nodes of the first forward pass."""
     same = dict(zip(part.inputs, found.inputs, strict=True))
-    sizes = {comparable(node.meta["val"]): node for node in found.nodes if is_size(node)}
+    sizes = {comparable(node.meta["val"]): node for node in found.nodes if is_varying_size(node)}
     same |= {
         node: sizes[comparable(node.meta["val"])]
         for node in part.forward
-        if is_size(node) and comparable(node.meta["val"]) in sizes
+        if is_varying_size(node) and comparable(node.meta["val"]) in sizes
     }
     known: dict[Any, list[torch.fx.Node]] = {}
     for node in found.nodes:
         known.setdefault(operator_key(node, {}), []).append(node)
     more: list[torch.fx.Node] = []
     for node in part.forward:
-        if is_size(node):
+        if is_varying_size(node):
             more += [] if node in same else [node]
             continue
         others = (

@@ -25,7 +25,7 @@ from ..graph.wrappers import WrapperDescription, is_distributed, is_wrapper
 class WrapperForm(WrapperDescription):
     """How a wrapper is made of its parts: what its class flattens it to. parts: by name, the form
     of a part that is itself a wrapper, else None. size, stride: None for a number that varies;
-    graphs take and return these numbers behind the parts."""
+    graphs take and return these numbers after the parts."""
 
     cls: Any
     parts: tuple[tuple[str, WrapperForm | None], ...]
@@ -149,7 +149,7 @@ class WrapperGraph:
 
     def __call__(self, *args: Any) -> Any:
         with torch.no_grad(), torch._C._DisableAutocast():
-            made = self.forward(*take_apart(args, self.readers))
+            made = self.forward(*flatten_wrappers(args, self.readers))
             return put_together(self.results, made) if self.makes_wrappers else made
 
 
@@ -162,7 +162,7 @@ def readers_of(forms: Forms) -> Readers:
     return [None if form is None else form.reader for form in forms]
 
 
-def take_apart(values: Sequence[Any], readers: Readers) -> list[Any]:
+def flatten_wrappers(values: Sequence[Any], readers: Readers) -> list[Any]:
     """The values, with the parts of wrappers instead of these."""
     given: list[Any] = []
     for value, read in zip(values, readers, strict=True):

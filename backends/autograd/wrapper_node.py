@@ -22,11 +22,11 @@ from .wrapper_graph import (
     Forms,
     WrapperForm,
     count_parts,
+    flatten_wrappers,
     group_names,
     guarded_group_names,
     put_together,
     readers_of,
-    take_apart,
 )
 
 
@@ -113,7 +113,7 @@ class WrapperNode(AotGraph):
         return WrapperNode, (self.plan, self.forms, self.forward, self.backward)
 
     def call_forward(self, args: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        made = list(self.forward(*take_apart(args, self.readers)))
+        made = list(self.forward(*flatten_wrappers(args, self.readers)))
         end = self.parts_returned
         return put_together(self.forms.returned, made[:end]), made[end:]
 
@@ -162,7 +162,7 @@ def wrapper_node(
     forms = NodeForms(inputs, returned, tangents, gradients)
     nodes = first_nodes(gradients, graphs.backward_part.graph.output_node().args[0])
     plan = plan_of(about, len(inputs), nodes, keeps_writes) if nodes is not None else None
-    if plan is None or not fits(plan, forms, graphs):
+    if plan is None or not is_supported(plan, forms, graphs):
         return None
     return WrapperNode(plan, forms, graphs.forward, graphs.backward)
 
@@ -176,7 +176,7 @@ def first_nodes(forms: Forms, nodes: Sequence[Any]) -> list[Any] | None:
     return [nodes[start] for start in starts]
 
 
-def fits(plan: AotPlan, forms: NodeForms, graphs: InnerGraphs) -> bool:
+def is_supported(plan: AotPlan, forms: NodeForms, graphs: InnerGraphs) -> bool:
     """Whether a WrapperNode runs the graphs as aot_autograd's function does, also in another
     process."""
     names = group_names(graphs.forward_part) | group_names(graphs.backward_part)

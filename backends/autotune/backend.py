@@ -20,8 +20,8 @@ from ..graph.collectives import is_on_distributed_tensors
 from ..graph.fake_values import fake_of
 from ..graph.supported import reason_not_to_try
 from ..graph.wrappers import has_wrappers
-from ..host_numbers import compile_by_device
 from ..registry import import_shipped, lookup, register_backend
+from ..subgraphs.host_numbers import compile_by_device
 from .background import in_background, may_wait
 from .candidates import EAGER, Choice, choice, is_tiny, records
 from .decisions import Decisions
@@ -36,10 +36,13 @@ MOST_SCALES = 4  # classes of sizes that one graph is tuned for
 
 @register_backend("autotune", options=option_names, attention_kernels=True)
 def autotune(
-    gm: torch.fx.GraphModule, example_inputs: list[Any], *, mode: str = "default",
+    gm: torch.fx.GraphModule,
+    example_inputs: list[Any],
+    *,
+    mode: str = "default",
     options: dict[str, Any] | None = None,
     report: Reporter = UNREPORTED,
-) -> Callable[..., Any]:  # fmt: skip
+) -> Callable[..., Any]:
     """Tries the suitable backends on the graph's real inputs and keeps the fastest whose results
     are right; eager is one of them. mode: which are tried, see candidates.py. options: see
     TuningPlan. Raises RequirementError for a graph that cannot be recorded where that is
@@ -229,8 +232,13 @@ class ByShape(ByScale):
         calls = {name: one.call for name, one in tuning.built.items()}
         about = tuning.identity_for(tuning.examples, None)
         return RememberedByShape, (
-            tuning.gm.forward, calls, about, tier, self.tensors, self.numbers,
-        )  # fmt: skip
+            tuning.gm.forward,
+            calls,
+            about,
+            tier,
+            self.tensors,
+            self.numbers,
+        )
 
 
 class RememberedByShape(ByScale):

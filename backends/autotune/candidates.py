@@ -10,7 +10,7 @@ from ..cudagraphs.recordable import reason_not_recordable
 from ..graph.fake_values import fake_of
 from ..graph.gradient_history import wants_gradients
 from ..graph.supported import device_types, reason_to_refuse
-from ..registry import GRAPHED, Backend, check, is_known, lookup
+from ..registry import GRAPHED, Backend, check_backend, is_known, lookup
 from .plan import TuningPlan
 
 EAGER = "eager"
@@ -63,7 +63,7 @@ def choice(gm: torch.fx.GraphModule, plan: TuningPlan) -> Choice:
     for name in wanted:
         if name == EAGER:
             continue
-        check(name)
+        check_backend(name)
         reason = reason_to_skip(name, gm, plan)
         if reason:
             left_out.append((name, reason))
@@ -110,10 +110,10 @@ def is_tiny(gm: torch.fx.GraphModule) -> bool:
 def is_at_most(gm: torch.fx.GraphModule, calls: int, size: int) -> bool:
     """Whether a graph has at most so many operations, on tensors of at most so many bytes."""
     found = sum(node.op.startswith("call_") for node in gm.graph.nodes)
-    return found <= calls and all(bytes_of(node) <= size for node in gm.graph.nodes)
+    return found <= calls and all(static_bytes(node) <= size for node in gm.graph.nodes)
 
 
-def bytes_of(node: torch.fx.Node) -> int:
+def static_bytes(node: torch.fx.Node) -> int:
     """The size of a node's result at capture."""
     fake = fake_of(node)
     if not isinstance(fake, torch.Tensor):

@@ -119,6 +119,7 @@ class Decisions:
 
 
 def to_row(decision: Decision) -> tuple[str | float, ...]:
+    """A row of the table of decisions."""
     d = decision
     timings, struck = json.dumps(d.timings), json.dumps(d.struck)
     return (

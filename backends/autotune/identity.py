@@ -43,11 +43,14 @@ def short_hash(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def identity(
-    gm: torch.fx.GraphModule, inputs: Sequence[Any], mode: str, candidates: Sequence[str],
+def identify_graph(
+    gm: torch.fx.GraphModule,
+    inputs: Sequence[Any],
+    mode: str,
+    candidates: Sequence[str],
     device: torch.device,
     scale: int | None = None,
-) -> Identity:  # fmt: skip
+) -> Identity:
     """The identity of a graph and its inputs. scale: for a graph with dynamic sizes, the class of
     sizes; then `inputs` are those of its compile, with symbols."""
     shapes = "; ".join(map(shape_class, inputs))

@@ -80,7 +80,7 @@ class Repro:
             tuple(zip(names, map(ast.unparse, given.elts), strict=True)),
             tuple("; ".join(parts) for parts in lines.values()),
             tuple(map(ast.unparse, result.value.elts)),
-        )  # fmt: skip
+        )
 
     @property
     def text(self) -> str:
@@ -150,7 +150,7 @@ def assigned_names(line: str) -> set[str]:
     }
 
 
-def kind_of(verdict: str) -> str:
+def failure_kind(verdict: str) -> str:
     """The part of a failure that stays the same while a repro shrinks: "is wrong", "fails:
     TypeError", "crashed: SIGSEGV", "hung"; "" for no failure."""
     first, _, rest = verdict.partition(":")
@@ -175,14 +175,14 @@ class Minifier:
         parsed = Repro.parse(text)
         self.best = replace(parsed, _own_names=frozenset(parsed.own_names))
         self.verdict = self.run(text)
-        self.kind = kind_of(self.verdict)
+        self.kind = failure_kind(self.verdict)
         if not self.kind:
             raise NoReproError(
                 "it does not fail here: the backend is right on inputs of this layout"
             )
         if self.kind == INVALID:
             raise NoReproError(f"its graph does not run in eager: {self.verdict}")
-        if kind_of(self.run(self.best.text)) != self.kind:
+        if failure_kind(self.run(self.best.text)) != self.kind:
             raise NoReproError("no repro: it fails otherwise when written anew")
 
     def run(self, text: str) -> str:
@@ -197,7 +197,7 @@ class Minifier:
         if smaller == self.best or smaller.undefined_names() or not smaller.outputs:
             return False
         verdict = self.run(smaller.text)
-        if kind_of(verdict) != self.kind:
+        if failure_kind(verdict) != self.kind:
             return False
         self.best, self.verdict = smaller, verdict
         self.say(

@@ -29,11 +29,11 @@ from ..graph.random_draws import draws_random_numbers
 from ..graph.random_states import RandomStates, random_states_kept
 from ..graph.supported import device_types
 from ..registry import SHIPPED, Backend, captured_graph_function, lookup
-from .candidates import EAGER, IN_ANY_CASE, TUNING, Choice, bytes_of, records, without_recording
+from .candidates import EAGER, IN_ANY_CASE, TUNING, Choice, records, static_bytes, without_recording
 from .choose import choose
 from .compare import MoreRuns, difference_in_any_precision
 from .decisions import Decision, Decisions
-from .identity import Identity, identity
+from .identity import Identity, identify_graph
 from .isolation import run_isolated
 from .measure import SLOW_WARM_UPS, WARM_UPS, Stopwatch, Timing, measure
 from .plan import TuningPlan
@@ -169,7 +169,7 @@ class Tuning:
         """The cache key of a decision on inputs like these."""
         names = [EAGER, *(backend.name for backend in self.picked.backends)]
         like = args if scale is None else self.examples
-        return identity(self.gm, like, self.plan.mode, names, self.device, scale)
+        return identify_graph(self.gm, like, self.plan.mode, names, self.device, scale)
 
     def is_decided(self, args: Sequence[Any]) -> bool:
         """Whether there is a decision on disk for inputs of these sizes."""
@@ -360,7 +360,7 @@ class Tuning:
             return self.first_run(candidate, trial, wanted, eager_peak, few)
 
         if apart:
-            room = ROOM + 2 * sum(map(bytes_of, self.gm.graph.nodes)) + 4 * trial.bytes()
+            room = ROOM + 2 * sum(map(static_bytes, self.gm.graph.nodes)) + 4 * trial.bytes()
             reason = run_isolated(work, self.plan.trial_limit_s, room)
         else:
             reason = work()

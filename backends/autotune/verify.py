@@ -22,7 +22,7 @@ from ..graph.memory import memory_of
 from ..graph.memory_copies import is_laid_out, stretches
 from ..graph.random_states import RandomStates
 from ..graph.supported import reason_not_to_try
-from ..native.toolchain.artifact_cache import key_of
+from ..native.toolchain.artifact_cache import content_key
 from ..registry import GRAPHED, SHIPPED, name_of
 from .compare import MoreRuns, difference_in_any_precision
 from .repro import save_repro
@@ -183,7 +183,7 @@ class VerifiedGraph:
         the fault."""
         name = name_of(self.backend)
         shapes = [str(tuple(arg.shape)) for arg in args if isinstance(arg, torch.Tensor)]
-        key = key_of(self.gm.graph.python_code("self").src, *shapes)[:16]
+        key = content_key(self.gm.graph.python_code("self").src, *shapes)[:16]
         path = save_repro(config.cache_dir, key, self.gm, args, self.backend, reason)
         self.run, self.left = self.gm.forward, 0
         self.report.wrong(name, reason, str(path) if path else "")

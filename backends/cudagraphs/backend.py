@@ -42,10 +42,10 @@ def cudagraphs(
         return gm.forward
     if not wants_gradients(gm):
         return record_inference(gm, gm.forward, report, require)
-    return parts().recorded_parts(gm, example_inputs, None, {}, report, require)
+    return load_parts().recorded_parts(gm, example_inputs, None, {}, report, require)
 
 
-def parts() -> Any:
+def load_parts() -> Any:
     """The module for graphs with gradients; it loads aot_autograd, which takes a second or more."""
     return importlib.import_module(".parts", __package__)
 
@@ -79,9 +79,9 @@ def with_recording(inner: Backend) -> Backend:
                 gm, captured_graph_function(inner)(gm, example_inputs, **asked), report, require
             )
         if inner.wants == "aten":
-            return parts().recorded_parts(gm, example_inputs, inner, asked, report, require)
+            return load_parts().recorded_parts(gm, example_inputs, inner, asked, report, require)
         return inner.function(
-            gm, example_inputs, around=parts().GraphRecorder(report, require), **asked
+            gm, example_inputs, around=load_parts().GraphRecorder(report, require), **asked
         )
 
     by_parts = inner.wants == "aten" or "around" in parameters

@@ -18,9 +18,8 @@ import torch
 from ...errors import RequirementError
 from ...events import Reporter
 from ...records import record
-from ..graph.passed_values import NOTHING, PassedValues
 from . import pool
-from .recording import Recording
+from .recording import RecordedWork, Recording
 from .result_copies import ADDRESS, CopiedResult, Unrecordable
 
 # Where sizes vary, a size is recorded once it has recurred: a recording takes about as long as two
@@ -41,20 +40,13 @@ class WarmUp:
 
 
 @record
-class RecordingRequest:
-    """What to record. written: positions of inputs that it writes. saved: positions of results that
-    only its backward graph uses. varying: positions of inputs whose sizes differ between calls.
-    forward: for a backward graph, the forward graph whose saved results are among its inputs.
-    passed: what it gets from other subgraphs of its graph, and passes to them. graph: all of those,
-    it among them."""
+class RecordingRequest(RecordedWork):
+    """What to record, and for which calls. varying: positions of inputs whose sizes differ between
+    calls. forward: for a backward graph, the forward graph whose saved results are among its
+    inputs. graph: all subgraphs of its graph, it among them."""
 
-    run: Callable[..., Any]
-    device: int
-    written: frozenset[int] = frozenset()
-    saved: frozenset[int] = frozenset()
     varying: tuple[int, ...] = ()
     forward: GraphedCallable | None = None
-    passed: PassedValues = NOTHING
     graph: Collection[GraphedCallable] = ()
 
 
@@ -208,8 +200,8 @@ class GraphedCallable:
         return [state for state in list(self.states.values()) if isinstance(state, Recording)]
 
     def find_fed_inputs(self, args: Sequence[Any]) -> tuple[set[int], dict[int, CopiedResult]]:
-        """The inputs that lie in the memory of this graph's other recordings, and those that are
-        copies of what lies there."""
+        """The inputs in the memory of this graph's other recordings, and those that are
+        copies of tensors there."""
         fed, originals = set[int](), dict[int, CopiedResult]()
         outs = [made.out for other in list(self.work.graph) for made in other.recordings()]
         hidden = {ADDRESS(out.template[index]) for out in outs for index in out.hidden}
@@ -252,17 +244,8 @@ class GraphedCallable:
         fed, originals = self.find_fed_inputs(args)
         try:
             with torch.cuda.device(work.device):
-                made = Recording(
-                    self.run,
-                    args,
-                    self.copied - fed - set(originals),
-                    work.written,
-                    work.saved,
-                    memory,
-                    work.device,
-                    work.passed,
-                    originals,
-                )
+                copied = self.copied - fed - set(originals)
+                made = Recording(work, args, copied, memory, originals)
         except Unrecordable as error:
             memory.usable = False
             self.give_up(str(error))

@@ -57,6 +57,8 @@ class GraphRecorder:
         self.graph: weakref.WeakSet[GraphedCallable] = weakref.WeakSet()
 
     def __call__(self, part: GraphPart, run: Callable[..., Any]) -> Callable[..., Any]:
+        """The compiled part, with its work to be recorded; `run` itself where it cannot be. A
+        backward part is recorded only if its forward part is."""
         gm, forward = part.gm, self.forward.get(part.captured)
         if (part.backward and forward is None) or not check_recordable(
             gm, self.report, self.require
@@ -71,9 +73,9 @@ class GraphRecorder:
             device_of(gm),
             written_by_copies(gm),
             saved,
+            part.passed,
             varying_inputs(gm),
             forward if part.backward else None,
-            part.passed,
             self.graph,
         )
         made = GraphedCallable(work, self.report, self.require)

@@ -63,16 +63,19 @@ def reason_not_recordable(gm: torch.fx.GraphModule) -> str:
             return f"{name_of(node)} runs Python in its backward pass{line_of(node)}"
     for node in as_strided_of_inputs(list(gm.graph.nodes)):
         return f"as_strided may read memory around an input{line_of(node)}"
+    return device_reason(gm)
+
+
+def device_reason(gm: torch.fx.GraphModule) -> str:
+    """Why a graph cannot be recorded on one CUDA device; "" if it can."""
     devices = {
         fake.device
         for node in gm.graph.nodes
         if isinstance(fake := fake_result(node), torch.Tensor) and fake.device.type == "cuda"
     }
-    if len(devices) != 1:
-        if devices:
-            return "its tensors lie on more than one CUDA device"
+    if not devices:
         return "nothing of the graph is on a CUDA device"
-    return ""
+    return "its tensors lie on more than one CUDA device" if len(devices) > 1 else ""
 
 
 def fake_result(node: torch.fx.Node) -> Any:

@@ -18,6 +18,7 @@ from typing import Any
 
 import torch
 
+from ...records import record
 from ..graph.passed_values import NOTHING, PassedValues
 from .pool import Pool, trivial_recording
 from .result_copies import ADDRESS, CopiedResult, ResultCopies, Unrecordable
@@ -26,27 +27,33 @@ from .static_input import StaticInput
 NO_ORIGINALS: Mapping[int, CopiedResult] = MappingProxyType({})
 
 
+@record
+class RecordedWork:
+    """A callable to record on a CUDA device. written: positions of inputs that it writes. saved:
+    positions of results that only its backward graph uses, which are returned as the recorded
+    memory itself. passed: what it gets from other recordings, and passes to them."""
+
+    run: Callable[..., Any]
+    device: int
+    written: frozenset[int] = frozenset()
+    saved: frozenset[int] = frozenset()
+    passed: PassedValues = NOTHING
+
+
 class Recording:
-    """Created by running `run` once on `args` while the stream records. Raises Unrecordable.
-    copied: positions of inputs that are copied in; the others are static. written: positions of
-    inputs that are written. saved: positions of results that are returned as the recorded memory
-    itself. passed: what this work gets from other recordings, and passes to them. originals: by
-    position of an input that is a copy of another recording's result, that result, which is read in
-    its place. `fed`: positions of inputs that lie in other recordings' memory, or are such
-    copies."""
+    """Created by running the work once on `args` while the stream records. Raises Unrecordable.
+    copied: positions of inputs that are copied in; the others are static. originals: by position of
+    an input that is a copy of another recording's result, that result, which is read in its place.
+    `fed`: positions of inputs in other recordings' memory, or are such copies."""
 
     fed: frozenset[int] = frozenset()
 
     def __init__(
         self,
-        run: Callable[..., Any],
+        work: RecordedWork,
         args: Sequence[Any],
         copied: Collection[int],
-        written: Collection[int],
-        saved: Collection[int],
         pool: Pool,
-        device: int,
-        passed: PassedValues = NOTHING,
         originals: Mapping[int, CopiedResult] = NO_ORIGINALS,
     ) -> None:
         self.pool, self.bytes = pool, 0
@@ -56,21 +63,23 @@ class Recording:
         self.copied = tuple(index for index in tensors if index in copied)
         self.addresses = self.static_addresses(args)
         self.written = tuple(
-            index for index in self.static if index in written and not args[index].is_inference()
+            index
+            for index in self.static
+            if index in work.written and not args[index].is_inference()
         )
         inputs = list(args)  # what the recorded work reads and writes
         for index, original in self.originals.items():
             inputs[index] = original.memory
 
         def run_on_static_inputs() -> list[Any]:
-            self.places = self._make_static_inputs(inputs, written)
-            return list(run(*inputs))
+            self.places = self._make_static_inputs(inputs, work.written)
+            return list(work.run(*inputs))
 
-        before = torch.cuda.memory_reserved(device)
-        self.graph, results = record(run_on_static_inputs, pool, device)
-        self.bytes = torch.cuda.memory_reserved(device) - before
+        before = torch.cuda.memory_reserved(work.device)
+        self.graph, results = record_work(run_on_static_inputs, pool, work.device)
+        self.bytes = torch.cuda.memory_reserved(work.device) - before
         pool.bytes += self.bytes
-        self.out = ResultCopies(results, inputs, saved, passed)
+        self.out = ResultCopies(results, inputs, work.saved, work.passed)
         del results
         if pool.shared:
             self.out.release_memory()
@@ -78,7 +87,9 @@ class Recording:
                 static_input.release_memory()
         self.out.watch_results()
         self.static_inputs = [static_input.once for _, static_input in self.places]
-        self.back = tuple((index, one.tensor) for index, one in self.places if index in written)
+        self.back = tuple(
+            (index, one.tensor) for index, one in self.places if index in work.written
+        )
 
     def _make_static_inputs(
         self, inputs: list[Any], written: Collection[int]
@@ -156,7 +167,7 @@ def copy_all(to: list[torch.Tensor], source: list[torch.Tensor]) -> None:
         torch._foreach_copy_(to, source)
 
 
-def record(
+def record_work(
     run: Callable[[], list[Any]], pool: Pool, device: int
 ) -> tuple[torch.cuda.CUDAGraph, list[Any]]:
     """Records a call of `run`, whose work is not executed. Raises Unrecordable."""

@@ -50,8 +50,8 @@ class CopiedResult:
         return self.results.originals[self.index]
 
     def stands_for(self, arg: torch.Tensor) -> bool:
-        """Whether an argument is the copy that the last call returned, and nobody has written to it
-        since."""
+        """Whether an argument is the copy that the last call returned, and nothing has written to
+        it since."""
         last = self.results.handed_out.get(self.index)
         return (
             last is not None
@@ -174,6 +174,8 @@ class ResultCopies:
         return False
 
     def __call__(self, args: Sequence[Any]) -> list[Any]:
+        """The results of a replay, in new memory: copies, inputs themselves, and views of
+        either."""
         results = self.template.copy()
         if len(self.alone) == 1:
             results[self.alone[0]] = self.sources[0].clone()

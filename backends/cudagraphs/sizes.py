@@ -10,7 +10,7 @@ from .recordable import fake_result
 
 
 def device_of(gm: torch.fx.GraphModule) -> int:
-    """The number of the CUDA device that a graph's tensors lie on."""
+    """The number of the CUDA device that a graph's tensors are on."""
     fakes = [
         fake
         for node in gm.graph.nodes

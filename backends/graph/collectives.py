@@ -68,7 +68,7 @@ def has_collectives(nodes: Iterable[torch.fx.Node]) -> bool:
 
 def may_communicate(node: torch.fx.Node) -> bool:
     """Whether a node is a collective, calls a subgraph with one, or is an operator of the program's
-    own in a process that has joined a group: nobody knows what it does."""
+    own in a process that has joined a group: what it does is unknown."""
     if any(map(is_collective, inner_nodes(node))):
         return True
     custom = isinstance(node.target, CustomOpDef) or namespace_of(node.target) not in KNOWN

@@ -68,6 +68,9 @@ def extract_subgraph(
 
 
 class _Apply(torch.autograd.Function):
+    """The call of a function that the program defined as an autograd.Function: its own forward and
+    backward graphs, on one node."""
+
     @staticmethod
     def forward(ctx: Any, function: Any, *inputs: Any) -> Any:
         results = function.forward(*inputs)

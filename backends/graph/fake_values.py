@@ -20,6 +20,12 @@ def fake_tensors_of(node: torch.fx.Node) -> list[torch.Tensor]:
     return [item for item in tree_leaves(fake_of(node)) if isinstance(item, torch.Tensor)]
 
 
+def number_at_capture(number: int | torch.SymInt) -> int | None:
+    """A size or stride in the call that was captured, without a guard; None where values decide
+    it."""
+    return number if isinstance(number, int) else number.node.hint
+
+
 def bytes_of(node: torch.fx.Node) -> float:
     """The bytes of a node's tensors, with their sizes at the capture; infinite where a size depends
     on values."""
@@ -29,8 +35,5 @@ def bytes_of(node: torch.fx.Node) -> float:
 def element_count(fake: torch.Tensor) -> float:
     """The number of elements of a tensor; where sizes vary, at the capture, and infinite for a size
     that depends on values."""
-    count: Any = fake.numel()
-    if not isinstance(count, torch.SymInt):
-        return float(count)
-    hint = count.node.hint
-    return math.inf if hint is None else float(hint)
+    count = number_at_capture(fake.numel())
+    return math.inf if count is None else float(count)

@@ -130,7 +130,7 @@ def leaves_reached_from(fake: torch.Tensor) -> list[torch.Tensor]:
 
 def nodes_behind(*starts: Any, ends: Container[Any] = ()) -> Iterator[Any]:
     """The autograd nodes that a backward pass runs from some nodes on, each once. ends: those
-    behind which it is not followed."""
+    past which it is not followed."""
     seen, todo = {*starts}, [*dict.fromkeys(starts)]
     while todo:
         node = todo.pop()
@@ -158,7 +158,7 @@ def has_readable_history(fake: torch.Tensor) -> bool:
 
 def is_view_of_a_function(node: torch.fx.Node) -> bool:
     """Whether a tensor is an input, or a view of one, that a custom autograd.Function returned:
-    autograd lets nobody write to it."""
+    autograd allows no write to it."""
     return is_marked_view(node, CreationMeta.IN_CUSTOM_FUNCTION)
 
 

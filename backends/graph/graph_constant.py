@@ -21,6 +21,8 @@ class GraphConstant:
     tensor: torch.Tensor
 
     def __reduce__(self) -> Any:
+        """Pickles dtype, shape and elements. Raises ValueError for a large tensor, and one that is
+        not described by these."""
         tensor = self.tensor
         if (
             type(tensor) is not torch.Tensor

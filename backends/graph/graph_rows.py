@@ -36,6 +36,7 @@ class GraphRows:
 
     @classmethod
     def of(cls, graph: Copies) -> GraphRows:
+        """The rows of a graph, whose nodes are numbered in their order."""
         *nodes, output = graph.nodes
         operators: dict[torch.fx.Node, int] = {}
         positions: dict[Copy, int] = {}

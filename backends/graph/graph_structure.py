@@ -14,7 +14,7 @@ import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 
 from .gradient_history import comes_with_gradient, gains_history, has_readable_history
-from .passes.captured_nodes import PLAIN, is_understood, window
+from .passes.captured_nodes import PLAIN, is_understood, window_of
 from .passes.symbolic_sizes import comparable
 
 CALLS = ("call_function", "call_method")
@@ -94,6 +94,8 @@ class Structure:
         return target, *arguments, self.value(node.meta.get("example_value"))
 
     def argument(self, tree: Any) -> Hashable:
+        """What two equal nodes have in common in an argument: nodes as their numbers, numbers with
+        their types."""
         if isinstance(tree, torch.fx.Node):
             return torch.fx.Node, self.nodes[tree]
         if isinstance(tree, (tuple, list)):
@@ -122,7 +124,7 @@ class Structure:
     def tensor(self, fake: FakeTensor) -> Hashable:
         storage = fake.untyped_storage()
         return (
-            window(fake),
+            window_of(fake),
             self.tensors.setdefault(id(fake), len(self.tensors)),
             self.memory.setdefault(storage._cdata, len(self.memory)),
             comparable(storage.nbytes()),

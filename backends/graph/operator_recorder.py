@@ -74,7 +74,7 @@ def without_autocast_cache() -> Iterator[None]:
 @contextmanager
 def without_new_symbols(inputs: Sequence[Any]) -> Iterator[None]:
     """Forgets the symbols of sizes that depend on values where they cannot be recorded: make_fx
-    runs the function again, and looks for all symbols that nobody has taken."""
+    runs the function again, and looks for all symbols that are not taken."""
     modes = [value.fake_mode for value in inputs if isinstance(value, FakeTensor)]
     env = modes[0].shape_env if modes else None
     pending = [] if env is None else env.pending_fresh_unbacked_symbols
@@ -106,6 +106,8 @@ class OperatorRecorder(TorchDispatchMode):
         return False
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Runs an operator and records its call. Raises CannotRecord for what does not follow from
+        metadata."""
         named = kwargs or {}
         if func is DEVICE:
             return func(*args, **named)

@@ -1,4 +1,4 @@
-"""Which values the subgraphs of one graph pass to each other. A backend whose results lie in memory
+"""Which values the subgraphs of one graph pass to each other. A backend whose results are in memory
 of its own need not copy these."""
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class RandomStates:
 
 
 def gpu_of(item: Any) -> int | None:
-    """The number of the GPU that an object is or lies on; None for others."""
+    """The number of the GPU that an object is or is on; None for others."""
     device = item.device if isinstance(item, torch.Tensor) else item
     if not isinstance(device, torch.device) or device.type != "cuda":
         return None

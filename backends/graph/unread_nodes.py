@@ -1,4 +1,4 @@
-"""Nodes whose results nobody reads. Tracers drop them, with the errors that they raise and the
+"""Nodes whose results nothing reads. Tracers drop them, with the errors that they raise and the
 random numbers that they draw."""
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def unread_nodes(graph: torch.fx.Graph) -> list[torch.fx.Node]:
             inputs = node.all_input_nodes
             if node not in needed and name_of(node).startswith("_foreach_"):
                 apart = {other for other in written_nodes(node) if memory_at(other) not in read}
-                # nobody reads what is written there
+                # nothing reads what is written there
                 inputs = [other for other in inputs if other not in apart]
             if name_of(node) in READ_METADATA:
                 inputs = [other for other in inputs if other not in node.args[:1]]

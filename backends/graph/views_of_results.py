@@ -149,7 +149,7 @@ def path_to(view: torch.fx.Node, is_start: Callable[[torch.fx.Node], bool]) -> P
         node = todo.pop()
         if is_start(node) or node in found:
             continue
-        if is_number(node):
+        if gives_integer(node):
             numbers = path_to_number(node)
             if numbers is None:
                 return []
@@ -171,14 +171,14 @@ def path_to_number(number: torch.fx.Node) -> Path | None:
         node = todo.pop()
         if node.op == "placeholder" or node in found:
             continue
-        if not is_number(node):
+        if not gives_integer(node):
             return None
         found.append(node)
         todo += node.all_input_nodes
     return found
 
 
-def is_number(node: torch.fx.Node) -> bool:
+def gives_integer(node: torch.fx.Node) -> bool:
     return isinstance(fake_of(node), int | torch.SymInt)
 
 

@@ -87,7 +87,7 @@ def make_after_graph(
     views: Collection[torch.fx.Node],
     outputs: Sequence[torch.fx.Node],
 ) -> ViewsAfterGraph:
-    """Moves `steps` behind a graph with these outputs; `views` are the outputs that they make."""
+    """Moves `steps` after a graph with these outputs; `views` are the outputs that they make."""
     view_graph = extract_subgraph(steps, (), tuple(views))
     bases = [node for node in view_graph.inputs if node.op != "placeholder"]
     results = tuple(dict.fromkeys([node for node in outputs if node not in views] + bases))

@@ -4,7 +4,7 @@ Triton, and the Python function that launches them."""
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
@@ -37,8 +37,8 @@ from ..graph.passes.constants import take_out_constants
 from ..graph.passes.convolution_biases import take_out_biases
 from ..graph.passes.functional import fakes, functional, needs_wrappers
 from ..graph.wrappers import has_wrappers
-from ..host_numbers import compile_by_device
-from ..uncompiled_nodes import compile_between
+from ..subgraphs.host_numbers import compile_by_device
+from ..subgraphs.uncompiled_nodes import compile_between
 from .bounds import require
 from .channels_last import to_channels_last
 from .compile_report import CompileReport, kernel_records
@@ -78,6 +78,11 @@ class CompileSettings:
     freezing: bool
     channels_last: bool
     tune: bool
+
+    def of_shared_subgraphs(self) -> Hashable:
+        """What subgraphs of equal structure must agree in to share kernels; None if they never do:
+        `around` gets each."""
+        return None if self.around is not None else ("native", self.tune, self.channels_last)
 
 
 def compile_or_run_captured(
@@ -249,7 +254,7 @@ def usable_devices() -> frozenset[str]:
         )
     if torch.cuda.is_available():
         try:
-            gpu().check()
+            gpu().check_compiler()
             found.add("cuda")
         except (ImportError, RuntimeError) as error:
             warn_once(
@@ -293,29 +298,8 @@ def compile_with_gradients(
     gm: torch.fx.GraphModule, example_inputs: list[Any], wanted: CompileSettings
 ) -> Callable[..., Any]:
     """Compiles the forward and the backward graph."""
-    around, report = wanted.around, wanted.report
+    report = wanted.report
     waits = PendingKernels(report.clock, together=True)
-
-    def compile_part(part: GraphPart) -> Callable[..., Any]:
-        """Compiles one part into kernels; a backward part that has none runs torch's operators."""
-        compile_report = CompileReport(report.clock)
-        direction = "backward" if part.backward else "forward"
-        boxed = part.backward and around is None
-        try:
-            with report.phase("lowering"), no_collections():
-                compiled = compile_aten(
-                    part.graph, compile_report, boxed=boxed, tune=wanted.tune, waits=waits
-                )
-        except NotImplementedError as error:
-            if not part.backward:
-                raise
-            compiled = run_by_operators(part, boxed)
-            report(f"backward runs torch's operators: {error}")
-        else:
-            report(f"compiled {direction}: {compile_report}")
-            compile_report.send_to(report, direction)
-        return compiled if around is None else around(part, compiled)
-
     with report.phase("imports"), permanent_objects():
         # Both take long to load. torch.autograd.grad imports the first when it is traced.
         importlib.import_module("torch.fx.experimental.symbolic_shapes")
@@ -325,17 +309,42 @@ def compile_with_gradients(
             made: Callable[..., Any] = parts.compile_forward_and_backward(
                 gm,
                 example_inputs,
-                compile_part,
+                partial(compile_pass, wanted=wanted, waits=waits),
                 random_like_eager=True,
                 keep_writes=not wants_gradients(gm),
                 decompositions=decompositions(),
-                settings=("native", wanted.tune, wanted.channels_last) if around is None else None,
+                settings=wanted.of_shared_subgraphs(),
                 rewrite=partial(rewrite_convolutions, channels_last=wanted.channels_last),
                 note=lambda reason: report(f"runs torch's operators: {reason}"),
             )
     finally:  # even now, equal subgraphs may share what was compiled
         waits.end()
     return made
+
+
+def compile_pass(
+    part: GraphPart, wanted: CompileSettings, waits: PendingKernels
+) -> Callable[..., Any]:
+    """Compiles a forward or a backward graph into kernels; a backward graph that has none runs
+    torch's operators."""
+    around, report = wanted.around, wanted.report
+    compile_report = CompileReport(report.clock)
+    direction = "backward" if part.backward else "forward"
+    boxed = part.backward and around is None
+    try:
+        with report.phase("lowering"), no_collections():
+            compiled = compile_aten(
+                part.graph, compile_report, boxed=boxed, tune=wanted.tune, waits=waits
+            )
+    except NotImplementedError as error:
+        if not part.backward:
+            raise
+        compiled = run_by_operators(part, boxed)
+        report(f"backward runs torch's operators: {error}")
+    else:
+        report(f"compiled {direction}: {compile_report}")
+        compile_report.send_to(report, direction)
+    return compiled if around is None else around(part, compiled)
 
 
 def run_by_operators(part: GraphPart, boxed: bool) -> Callable[..., Any]:

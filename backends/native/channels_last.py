@@ -159,7 +159,13 @@ class StrideChange:
             return
         elif node.op == "output":
             self.end(node)
-        elif node.target is operator.getitem:
+        else:
+            self.follow(node)
+
+    def follow(self, node: torch.fx.Node) -> None:
+        """Rewrites a node with an argument whose strides changed, by what its operator does with
+        strides."""
+        if node.target is operator.getitem:
             self.set_result(node, part_of(node, "val"))
         elif node.target is GROUP_NORM:
             self.keep_layout(node)
@@ -170,16 +176,18 @@ class StrideChange:
         elif node.target in POINTWISE or node.target in COPIES:
             self.compute_alike(node)
         elif node.target in FOLLOWS_ALL:
-            given = [
-                self.as_channels_last(node, other) if is_image(other) else other
-                for other in node.args
-            ]
-            node.args = tuple(given)
-            self.run_again(node)
+            self.turn_images(node)
         elif node.target in FOLLOWS:
             self.run_again(node)
         else:
             self.read_as_before(node)
+
+    def turn_images(self, node: torch.fx.Node) -> None:
+        """Gives an operator of several images all of them channels-last."""
+        node.args = tuple(
+            self.as_channels_last(node, other) if is_image(other) else other for other in node.args
+        )
+        self.run_again(node)
 
     def convolve(self, node: torch.fx.Node) -> None:
         """Gives a convolution channels-last images and a channels-last weight; its results, or its
@@ -200,9 +208,14 @@ class StrideChange:
         outputs: Any = node.args[0]
         kept = outputs[: self.results]
         node.args = (
-            (*(self.as_before(node, other) if isinstance(other, torch.fx.Node) else other
-               for other in kept), *outputs[len(kept) :]),
-        )  # fmt: skip
+            (
+                *(
+                    self.as_before(node, other) if isinstance(other, torch.fx.Node) else other
+                    for other in kept
+                ),
+                *outputs[len(kept) :],
+            ),
+        )
 
     def read_as_before(self, node: torch.fx.Node) -> None:
         node.args, node.kwargs = torch.fx.node.map_arg(

@@ -44,7 +44,7 @@ def overloads(name: str) -> Iterator[tuple[str, Any]]:
 def decompose(
     of_one: Callable[..., Any], with_value: bool, *args: Any, **named: Any
 ) -> list[torch.Tensor]:
-    """The results for the tensors of the lists, one by one. with_value: whether the argument behind
+    """The results for the tensors of the lists, one by one. with_value: whether the argument after
     three tensors is named so in the operator on one tensor."""
     count = len(next(arg for arg in args if isinstance(arg, list | tuple)))
     columns = [arg if isinstance(arg, list | tuple) else [arg] * count for arg in args]

@@ -23,7 +23,7 @@ from .toolchain import load_triton
 from .toolchain.load_triton import Job
 
 
-def check() -> None:
+def check_compiler() -> None:
     """Raises RuntimeError if Triton has no compiler for the GPU."""
     major, minor = torch.cuda.get_device_capability()
     if (major, minor) < (7, 0):

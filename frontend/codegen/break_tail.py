@@ -1,5 +1,5 @@
 """The instructions that run in Python together with a breaking call, because a break at one of them
-would follow at once and no tensor work lies between.
+would follow at once and there is no tensor work between.
 
 In: a frame at a break. Out: the starts of the raw groups to run, and the index after them. This is
 a matter of compile time only: Python may run any instruction.
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from types import GeneratorType
 
-from ...guards.iterators import parts
+from ...guards.iterators import iterator_parts
 from ...records import record
 from ..pycode.instr import DecodedCode, Op
 from ..tracing.interpreter.outcome import BrokenFrame
@@ -143,7 +143,7 @@ def is_skipped_iterator(value: Value) -> bool:
     return (
         isinstance(value, LazyValue)
         and type(value.object) in JOINED
-        and any(advances_in_python(type(part)) for part in parts(value.object))
+        and any(advances_in_python(type(part)) for part in iterator_parts(value.object))
         or advances_in_python(value.python_type())
     )
 

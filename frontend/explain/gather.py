@@ -40,7 +40,7 @@ from .report_data import (
     TimelineSpan,
     Times,
 )
-from .source_text import caret, parts, source_line
+from .source_text import caret, source_line, source_parts
 
 MOST_SPANS = 800  # of either kind
 Describe = Callable[[Any], str]
@@ -78,11 +78,9 @@ class RecordsByNumber:
 def make_report(
     events: Iterable[Event],
     describe: Describe,
-    result: Any = None,
     probe: ProbeMeasurements | None = None,
     wall: float | None = None,
     title: str = "",
-    calls: int = 1,
     account: Balance | None = None,
 ) -> Report:
     """A report of records in their order. describe: formats a guard. wall: seconds of the explained
@@ -107,15 +105,13 @@ def make_report(
         notes=tuple(dict.fromkeys(of_kind(events, Note))),
         stored=of_kind(events, Stored),
         recordings=tuple(dict.fromkeys(of_kind(events, Recorded))),
-        sources=parts(
+        sources=source_parts(
             [(line, event.number) for event in captured for line in event.lines if line],
             [(where, position) for position, one in enumerate(breaks) for where in one.chain],
         ),
         timeline=timeline(events, probe),
         seen=len(of_kind(events, CompileStarted)),
         title=title or (captures[0].function if captures else ""),
-        result=result,
-        calls=calls,
         account=account,
     )
 
@@ -197,7 +193,7 @@ def nodes(graph: torch.fx.Graph) -> tuple[Node, ...]:
     return tuple(
         Node(
             node.name,
-            kind_of(node),
+            node_kind(node),
             target_of(node),
             tuple(one.name for one in node.all_input_nodes),
             type_of(node.meta.get("example_value")),
@@ -207,7 +203,7 @@ def nodes(graph: torch.fx.Graph) -> tuple[Node, ...]:
     )
 
 
-def kind_of(node: torch.fx.Node) -> str:
+def node_kind(node: torch.fx.Node) -> str:
     if node.op == "placeholder":
         if isinstance(node.meta.get("example_value"), torch.nn.Parameter):
             return "parameter"

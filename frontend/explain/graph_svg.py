@@ -44,7 +44,7 @@ class Box:
 
 
 def svg(nodes: Sequence[Node]) -> str:
-    """The drawing, "" where there is nothing to draw. Parameters are left out, and what lies behind
+    """The drawing, "" where there is nothing to draw. Parameters are left out, and what comes after
     MOST_NODES nodes."""
     shown = [node for node in nodes if node.kind != "parameter"][:MOST_NODES]
     if not any(node.kind == "op" for node in shown):
@@ -144,6 +144,7 @@ def edge(first: Box, second: Box) -> str:
 
 
 def figure(box: Box) -> str:
+    """A node as SVG: a rectangle with its label; its call, type and line are its tooltip."""
     node = box.node
     assert node is not None
     about = "\n".join(

@@ -42,6 +42,7 @@ _environment = jinja2.Environment(
 
 
 def html(report: ReportData) -> str:
+    """The report as one HTML page that needs no other file."""
     colours = {capture.number: place % HUES for place, capture in enumerate(report.graphs)}
     places = {capture.number: place for place, capture in enumerate(report.captures, 1)}
     return _environment.get_template("report.html.j2").render(

@@ -20,6 +20,7 @@ def as_json(report: ReportData) -> str:
 
 
 def as_dict(report: ReportData) -> dict[str, Any]:
+    """The report as JSON can hold it; docs/explain.md has the schema."""
     return {
         "schema": SCHEMA,
         "versions": {"python": sys.version.split()[0], "torch": torch.__version__},

@@ -152,9 +152,9 @@ class TimelineSpan:
 
 @record
 class Times:
-    """Where the time went, in seconds. `wall`: of the explained call, None where nobody took it.
-    `compiling`: by phase. What calls of compiled functions took beside: `graphs`, and `python`,
-    both None where nothing was measured, and `measuring`."""
+    """Where the time went, in seconds. `wall`: of the explained call, None where it was not
+    measured. `compiling`: by phase. What calls of compiled functions took beside: `graphs`, and
+    `python`, both None where nothing was measured, and `measuring`."""
 
     compiling: dict[str, float]
     wall: float | None = None

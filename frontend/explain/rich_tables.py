@@ -27,6 +27,7 @@ def renderable(report: ReportData) -> RenderableType:
 
 
 def phases(report: ReportData) -> Table:
+    """The time that each phase took, the longest first."""
     made = Table(
         "phase",
         Column("time", justify="right"),
@@ -49,6 +50,7 @@ def phases(report: ReportData) -> Table:
 
 
 def captures(report: ReportData) -> Table:
+    """What was captured: a row a graph."""
     made = Table(
         "#", Column("captured", overflow="fold"), "runs on", title="captures", title_justify="left"
     )
@@ -73,6 +75,7 @@ def captures(report: ReportData) -> Table:
 
 
 def breaks(report: ReportData) -> Table:
+    """The graph breaks: where, why, and what to do."""
     made = Table(
         "#",
         Column("where", overflow="fold"),

@@ -85,7 +85,7 @@ def caret(where: str, position: Position) -> str:
     return " " * (start - indented) + "^" * max(1, end - start) if start >= indented else ""
 
 
-def parts(
+def source_parts(
     captured: Iterable[tuple[str, int]], broken: Iterable[tuple[str, int]]
 ) -> tuple[SourcePart, ...]:
     """The parts of files around these places: file:line and the number of a capture, or the

@@ -219,6 +219,7 @@ def guard_line(check: GuardReport) -> str:
 
 
 def break_lines(report: ReportData) -> Iterator[str]:
+    """The graph breaks, each with its statement, its cost and a hint."""
     for number, item in enumerate(report.breaks, 1):
         times = f" ({item.times} times)" if item.times > 1 else ""
         yield f"break {number}: {item.reason} [{item.id}]{times}"
@@ -253,6 +254,7 @@ def cost(item: BreakReport) -> str:
 
 
 def other_lines(report: ReportData) -> Iterator[str]:
+    """What was left to Python, specialised, unrolled or stored, and what backends remark."""
     for skipped in report.skipped:
         at = f" at {skipped.where}" if skipped.where else ""
         yield f"left to Python: {skipped.function}{at}: {skipped.reason}"

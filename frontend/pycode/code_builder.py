@@ -92,7 +92,7 @@ class CodeBuilder:
     def _state_prologue(self, state_slot: int) -> None:
         """Emits the start of a continuation: moves its arguments (the state, lifted objects) from
         the slots of the frame's own locals to temporaries."""
-        # never run: a frame's locals() takes a cell for a value unless MAKE_CELL lies behind it
+        # never run: a frame's locals() takes a cell for a value unless MAKE_CELL is after it
         if self.decoded.cells:
             behind = self.label()
             self.jump(behind)
@@ -111,7 +111,7 @@ class CodeBuilder:
     # Slots, constants, names.
 
     def slot(self, index: int) -> int:
-        """The handle of an original slot: its index; `finish` maps it to where the slot lies
+        """The handle of an original slot: its index; `finish` maps it to where the slot is
         then."""
         if not 0 <= index < len(self.decoded.slots):
             raise IndexError(f"no slot {index} in {self._code.co_qualname}")
@@ -189,7 +189,7 @@ class CodeBuilder:
 
     @contextmanager
     def _in_region(self, region: TryBegin | None) -> Iterator[None]:
-        """Code inside lies in one region, or in none, and in no other."""
+        """Code inside is in one region, or in none, and in no other."""
         outer = self._region
         self._enter(region)
         try:
@@ -346,7 +346,7 @@ class CodeBuilder:
         self.pop_top()
 
     def make_function(self, parts: Sequence[str] = ()) -> None:
-        """`parts` name what lies under the code object, bottom first, as in Instr.arg of
+        """`parts` name what is under the code object, bottom first, as in Instr.arg of
         MAKE_FUNCTION."""
         self.dialect.make_function(
             self, sum(bit for bit, part in FUNCTION_PARTS.items() if part in parts)
@@ -396,7 +396,7 @@ class CodeBuilder:
             # the original knew that it is a bool
             if op in dialect.needs_truth and previous not in dialect.truths:
                 self.emit(dialect.truth or "NOP")
-            if op in dialect.pairs:  # behind an inserted slot its slots may not fit any more
+            if op in dialect.pairs:  # after an inserted slot its slots may not fit any more
                 for one, slot in zip(dialect.pairs[op], (raw.arg >> 4, raw.arg & 15), strict=True):
                     self._emit_local(one, slot)
             elif raw.op in opcode.haslocal:
@@ -429,7 +429,7 @@ class CodeBuilder:
         return make_code(self._raw, self._code, Signature(argcount, varnames, flags))
 
     def _varnames(self) -> tuple[str, ...]:
-        """The names of locals in order: the original's, with the lifted objects behind the
+        """The names of locals in order: the original's, with the lifted objects after the
         arguments, then temporaries, first those in whose places the state and the lifted objects
         arrive."""
         names = list(self._code.co_varnames)
@@ -455,7 +455,7 @@ class CodeBuilder:
 
     def _redirect_jumps(self) -> None:
         """Send jumps that need something at their target, or cannot go back, through a landing
-        behind the code."""
+        after the code."""
         dialect = self.dialect
         placed = {
             id(item): index for index, item in enumerate(self._raw) if isinstance(item, Label)

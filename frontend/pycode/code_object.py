@@ -65,11 +65,11 @@ def make_code(instructions: Sequence[Any], like: CodeType, signature: Signature)
     concrete = symbolic.to_concrete_bytecode(compute_exception_stack_depths=False)
     resolve_raw_slots(concrete, len(signature.varnames))
     concrete.consts = [constant.value for constant in concrete.consts]
-    describe(concrete, like, signature)
+    set_signature(concrete, like, signature)
     return concrete.to_code(stacksize=stack_size, compute_exception_stack_depths=False)
 
 
-def describe(concrete: ConcreteBytecode, like: CodeType, signature: Signature) -> None:
+def set_signature(concrete: ConcreteBytecode, like: CodeType, signature: Signature) -> None:
     """Sets the name, place and flags that a code object is to have."""
     concrete.name = like.co_name
     concrete.qualname = like.co_qualname
@@ -124,7 +124,7 @@ def symbolic(op: str, arg: int, code: CodeType, where: InstrLocation | None) -> 
     return instr
 
 
-# 3.12 lists the opcodes that take one, since not all of them lie above a number any more.
+# 3.12 lists the opcodes that take one, since not all of them are above a number any more.
 TAKES_ARGUMENT = frozenset(getattr(opcode, "hasarg", None) or range(opcode.HAVE_ARGUMENT, 256))
 
 

@@ -198,7 +198,7 @@ class Decoder:
                 target = index[target + beyond.get(op, 0)]
             if (
                 group != last
-                # a group lies in the region of its first instruction: the later ones cannot raise
+                # a group is in the region of its first instruction: the later ones cannot raise
                 # alone
             ):
                 while region is not None and start >= region.end:
@@ -206,7 +206,7 @@ class Decoder:
                 if region is not None and handler is None and start >= region.start:
                     handler = Handler(index[region.target], region.depth, region.lasti)
             instrs.append(Instr(op, arg, target, start, end, group != last, line))
-            # PUSH_EXC_INFO cannot raise, and the entry it lies in counts the item that it has yet
+            # PUSH_EXC_INFO cannot raise, and the entry it is in counts the item that it has yet
             # to push
             handlers.append(None if op is Op.PUSH_EXC_INFO else handler)
             last = group

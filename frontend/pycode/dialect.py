@@ -30,7 +30,7 @@ class Dialect:
     version: tuple[int, int]
     rules: Mapping[str, Rule | None]  # None: dropped, it has no canonical meaning
     internal: frozenset[str]  # opcodes that are never in co_code
-    null_below: bool  # where the NULL of a plain call lies: below its callee, or above
+    null_below: bool  # where the NULL of a plain call is: below its callee, or above
     # what must precede UNARY_NOT and a conditional jump on any object, if anything
     truth: str | None
     # LOAD_ATTR's argument for a name, no method of that name being looked for

@@ -23,7 +23,7 @@ NULL = "NULL"
 
 @dataclass
 class StackExpression:
-    """What lies on the stack: an expression, and whether it runs code."""
+    """What is on the stack: an expression, and whether it runs code."""
 
     text: str
     runs: bool = False
@@ -113,12 +113,12 @@ class PythonWriter:
         return "\n".join(self.lines)
 
 
-ENDS = (Op.JUMP, Op.RETURN_VALUE, Op.RAISE, Op.RERAISE)  # nothing runs behind them
+ENDS = (Op.JUMP, Op.RETURN_VALUE, Op.RAISE, Op.RERAISE)  # nothing runs after them
 Write = Callable[[PythonWriter, Instr], None]
 WRITES: dict[Op, Write] = {}
 
 
-def writes(*ops: Op) -> Callable[[Write], Write]:
+def writes_text(*ops: Op) -> Callable[[Write], Write]:
     """Registers what adds the text of instructions."""
 
     def register(function: Write) -> Write:
@@ -161,21 +161,21 @@ ITEMS = {  # around as many items as the argument says
 }
 
 
-@writes(*EXPRESSIONS)
+@writes_text(*EXPRESSIONS)
 def expression(w: PythonWriter, instr: Instr) -> None:
     count, text, runs = EXPRESSIONS[instr.op]
     items = w.pops(count)
     w.push(text.format(*map(operand, items), plain=items, arg=instr.arg), runs)
 
 
-@writes(*STATEMENTS)
+@writes_text(*STATEMENTS)
 def statement(w: PythonWriter, instr: Instr) -> None:
     count, text = STATEMENTS[instr.op]
     items = w.pops(count)
     w.write_statement(text.format(*map(operand, items), plain=items, arg=instr.arg))
 
 
-@writes(*ITEMS)
+@writes_text(*ITEMS)
 def collection(w: PythonWriter, instr: Instr) -> None:
     w.push(ITEMS[instr.op].format(", ".join(w.pops(instr.arg))))
 
@@ -183,19 +183,19 @@ def collection(w: PythonWriter, instr: Instr) -> None:
 # --- the stack, names and attributes ---
 
 
-@writes(Op.NOP, Op.MAKE_CELL)
+@writes_text(Op.NOP, Op.MAKE_CELL)
 def nothing(w: PythonWriter, instr: Instr) -> None:
     pass
 
 
-@writes(Op.POP_TOP)
+@writes_text(Op.POP_TOP)
 def pop_top(w: PythonWriter, instr: Instr) -> None:
     item = w.stack.pop() if w.stack else StackExpression("...")
     if item.runs:
         w.write_statement(item.text)
 
 
-@writes(Op.COPY)
+@writes_text(Op.COPY)
 def copy(w: PythonWriter, instr: Instr) -> None:
     w.name_items()
     w.stack.append(
@@ -205,34 +205,34 @@ def copy(w: PythonWriter, instr: Instr) -> None:
     )
 
 
-@writes(Op.SWAP)
+@writes_text(Op.SWAP)
 def swap(w: PythonWriter, instr: Instr) -> None:
     if len(w.stack) >= instr.arg:
         w.stack[-1], w.stack[-instr.arg] = w.stack[-instr.arg], w.stack[-1]
 
 
-@writes(Op.LOAD_CONST)
+@writes_text(Op.LOAD_CONST)
 def load_const(w: PythonWriter, instr: Instr) -> None:
     w.push(w.name(instr.arg))
 
 
-@writes(Op.LOAD_FAST, Op.LOAD_FAST_AND_CLEAR, Op.LOAD_DEREF)
+@writes_text(Op.LOAD_FAST, Op.LOAD_FAST_AND_CLEAR, Op.LOAD_DEREF)
 def load_slot(w: PythonWriter, instr: Instr) -> None:
     w.push(w.slot(instr.arg))
 
 
-@writes(Op.LOAD_CLOSURE)
+@writes_text(Op.LOAD_CLOSURE)
 def load_closure(w: PythonWriter, instr: Instr) -> None:
     w.push(f"cell({w.slot(instr.arg)})")
 
 
-@writes(Op.STORE_FAST, Op.STORE_DEREF)
+@writes_text(Op.STORE_FAST, Op.STORE_DEREF)
 def store_slot(w: PythonWriter, instr: Instr) -> None:
     value = w.pop()
     w.write_statement(f"{w.slot(instr.arg)} = {value}", w.slot(instr.arg))
 
 
-@writes(Op.DELETE_FAST, Op.DELETE_DEREF)
+@writes_text(Op.DELETE_FAST, Op.DELETE_DEREF)
 def delete_slot(w: PythonWriter, instr: Instr) -> None:
     w.write_statement(f"del {w.slot(instr.arg)}", w.slot(instr.arg))
 
@@ -240,31 +240,31 @@ def delete_slot(w: PythonWriter, instr: Instr) -> None:
 # --- operators and containers ---
 
 
-@writes(Op.BINARY, Op.COMPARE)
+@writes_text(Op.BINARY, Op.COMPARE)
 def binary(w: PythonWriter, instr: Instr) -> None:
     left, right = w.pops(2)
     sign = instr.arg.removesuffix("=") if instr.op is Op.BINARY else instr.arg
     w.push(f"{operand(left)} {sign} {operand(right)}", True)
 
 
-@writes(Op.IS_OP, Op.CONTAINS_OP)
+@writes_text(Op.IS_OP, Op.CONTAINS_OP)
 def is_or_in(w: PythonWriter, instr: Instr) -> None:
     left, right = w.pops(2)
     signs = ("is", "is not") if instr.op is Op.IS_OP else ("in", "not in")
     w.push(f"{operand(left)} {signs[bool(instr.arg)]} {operand(right)}", instr.op is Op.CONTAINS_OP)
 
 
-@writes(Op.BUILD_TUPLE)
+@writes_text(Op.BUILD_TUPLE)
 def build_tuple(w: PythonWriter, instr: Instr) -> None:
     w.push(f"({', '.join(w.pops(instr.arg))}{',' if instr.arg == 1 else ''})")
 
 
-@writes(Op.BUILD_SET)
+@writes_text(Op.BUILD_SET)
 def build_set(w: PythonWriter, instr: Instr) -> None:
     w.push(f"{{{', '.join(w.pops(instr.arg))}}}" if instr.arg else "set()")
 
 
-@writes(Op.BUILD_MAP)
+@writes_text(Op.BUILD_MAP)
 def build_map(w: PythonWriter, instr: Instr) -> None:
     parts = w.pops(2 * instr.arg)
     w.push(
@@ -274,7 +274,7 @@ def build_map(w: PythonWriter, instr: Instr) -> None:
     )
 
 
-@writes(Op.UNPACK_SEQUENCE)
+@writes_text(Op.UNPACK_SEQUENCE)
 def unpack_sequence(w: PythonWriter, instr: Instr) -> None:
     count, value = instr.arg, w.pop()
     names = [f"u{w.temporaries + number}" for number in range(1, count + 1)]
@@ -289,7 +289,7 @@ def unpack_sequence(w: PythonWriter, instr: Instr) -> None:
 # --- calls, jumps and exceptions ---
 
 
-@writes(Op.CALL)
+@writes_text(Op.CALL)
 def call(w: PythonWriter, instr: Instr) -> None:
     count, names = instr.arg
     args = w.pops(count)
@@ -304,7 +304,7 @@ def call(w: PythonWriter, instr: Instr) -> None:
     w.push(f"{operand(callee)}({', '.join(args)})", True)
 
 
-@writes(Op.CALL_FUNCTION_EX)
+@writes_text(Op.CALL_FUNCTION_EX)
 def call_function_ex(w: PythonWriter, instr: Instr) -> None:
     kwargs = [f"**{operand(w.pop())}"] if instr.arg else []
     args = [f"*{operand(w.pop())}", *kwargs]
@@ -312,25 +312,25 @@ def call_function_ex(w: PythonWriter, instr: Instr) -> None:
     w.push(f"{operand(upper if lower == NULL else lower)}({', '.join(args)})", True)
 
 
-@writes(Op.JUMP)
+@writes_text(Op.JUMP)
 def jump(w: PythonWriter, instr: Instr) -> None:
     w.write_statement(w.jump(instr.target))
 
 
-@writes(Op.JUMP_IF)
+@writes_text(Op.JUMP_IF)
 def jump_if(w: PythonWriter, instr: Instr) -> None:
     value = operand(w.pop())
     w.write_statement(f"if {value if instr.arg else f'not {value}'}: {w.jump(instr.target)}")
 
 
-@writes(Op.JUMP_IF_NONE)
+@writes_text(Op.JUMP_IF_NONE)
 def jump_if_none(w: PythonWriter, instr: Instr) -> None:
     w.write_statement(
         f"if {operand(w.pop())} is {'' if instr.arg else 'not '}None: {w.jump(instr.target)}"
     )
 
 
-@writes(Op.FOR_ITER)
+@writes_text(Op.FOR_ITER)
 def for_iter(w: PythonWriter, instr: Instr) -> None:
     iterator = w.pop()
     w.write_statement(f"if exhausted({iterator}): {w.jump(instr.target)}")
@@ -338,19 +338,19 @@ def for_iter(w: PythonWriter, instr: Instr) -> None:
     w.push(f"next({iterator})", True)
 
 
-@writes(Op.RAISE)
+@writes_text(Op.RAISE)
 def raise_(w: PythonWriter, instr: Instr) -> None:
     w.write_statement(f"raise {' from '.join(w.pops(instr.arg))}".rstrip())
 
 
-@writes(Op.PUSH_EXC_INFO)
+@writes_text(Op.PUSH_EXC_INFO)
 def push_exc_info(w: PythonWriter, instr: Instr) -> None:
     error = w.pop()
     w.push("handled_before")
     w.push(error)
 
 
-@writes(Op.CHECK_EXC_MATCH)
+@writes_text(Op.CHECK_EXC_MATCH)
 def check_exc_match(w: PythonWriter, instr: Instr) -> None:
     classes = w.pop()
     w.push(f"isinstance({w.stack[-1].text if w.stack else 'error'}, {classes})")

@@ -20,7 +20,7 @@ from bytecode.concrete import ExceptionTableEntry
 from ...records import record
 from .call_completion import AS_IS, CallCompletion
 from .code_builder import GENERATORS, VARARGS, VARKEYWORDS, dummy_closure
-from .code_object import TAKES_ARGUMENT, Position, Signature, describe, location
+from .code_object import TAKES_ARGUMENT, Position, Signature, location, set_signature
 from .decode import Region, raw_instructions, regions
 from .dialect import current
 from .instr import DecodedCode, Instr, Op
@@ -48,7 +48,7 @@ class ResumePoint:
     inlined comprehension keeps its variable raw there). At `decoded.start` arguments are all raw,
     free variables' slots hold their cells, and the prologue makes this frame's cells. awaits: the
     call at `index`, whose operands are no more on the stack, is running: its result is pushed, then
-    the frame goes on behind it.
+    the frame goes on after it.
     """
 
     index: int
@@ -133,7 +133,7 @@ def splice_prologue(decoded: DecodedCode, prologue: Prologue) -> CodeType:
     ]
     varnames = code.co_varnames or (".state",)
     head.varnames = list(varnames)
-    describe(head, code, Signature(1, varnames, code.co_flags & ~(VARARGS | VARKEYWORDS)))
+    set_signature(head, code, Signature(1, varnames, code.co_flags & ~(VARARGS | VARKEYWORDS)))
     made = head.to_code(
         stacksize=max(code.co_stacksize, prologue.depth), compute_exception_stack_depths=False
     )

@@ -16,7 +16,7 @@ FREE_VERSIONS = 12  # further versions of a handle that are not charged
 # code that its first call comes to, if a compile has found LARGE_GRAPH operations on average; other
 # early graphs may take EARLY_SHARE of the program's time
 FIRST_GRAPHS, FREE_GRAPHS = 5, 12
-FIRST_COMPILES = 8  # the first graphs are not free behind so many compiles that have found less
+FIRST_COMPILES = 8  # the first graphs are not free after so many compiles that have found less
 # Of the programs with many breaks that this was measured on, those with fewer operations between
 # two breaks were as fast in eager: passing a break takes as long as a graph of that size saves.
 LARGE_GRAPH = 32

@@ -87,7 +87,7 @@ class CallComparison:
             self._take(cache, now - self._start)
         self._step_goes_on, self._thread = False, 0
         if self._rests > rests:
-            return False  # the step that begins ends behind calls that are not measured
+            return False  # the step that begins ends after calls that are not measured
         self._current = self._series[torch.is_grad_enabled()]
         if self._comparing and not any(map(any, self._current.samples.values())):
             self._savable_s = savable_s(cache)

@@ -48,7 +48,7 @@ def listing(site: Site, entry: Entry) -> Listing:
     return Listing(name, text)
 
 
-def arguments(site: Site) -> str:
+def text_of_arguments(site: Site) -> str:
     unit = site.data
     return "state" if unit.frames else ", ".join(unit.decoded.slots[: unit.decoded.nargs])
 
@@ -61,7 +61,7 @@ def guards_text(site: Site, program: GuardProgram | None) -> str:
         line = f"  # {guard.line}" if guard.line else ""
         checks.append(f"        {parse_expression(kind_of(guard).expression(guard))} and{line}\n")
     body = "".join(checks)
-    return f"def may_run({arguments(site)}):\n    return (\n{body}        True\n    )"
+    return f"def may_run({text_of_arguments(site)}):\n    return (\n{body}        True\n    )"
 
 
 def parse_expression(expression: str) -> str:
@@ -76,7 +76,7 @@ def parse_expression(expression: str) -> str:
 def code_text(site: Site, entry: Entry) -> str:
     """The code that runs instead of the function."""
     name = site.data.decoded.code.co_name
-    head = f"def {name if name.isidentifier() else 'rest'}({arguments(site)}):"
+    head = f"def {name if name.isidentifier() else 'rest'}({text_of_arguments(site)}):"
     if site.data.frames and entry.code is not None:
         first = entry.code.co_varnames[0]
         head = (

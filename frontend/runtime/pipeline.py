@@ -88,6 +88,8 @@ class Compilation:
             return self._compile()
 
     def _compile(self) -> EntryParts:
+        """Capture, graph, guards and code of an entry, in this order: guards are complete once the
+        backend has compiled."""
         self.marks = self.observer.marks()
         with no_collections():
             capture, generated = self._capture_and_generate_code()

@@ -86,6 +86,8 @@ def needs_new_classes(failures: Sequence[Failure], frame: FrameView) -> bool:
 
 
 def is_another_class_of_that_name(failure: Failure, frame: FrameView) -> bool:
+    """Whether a guard failed because a class was defined anew: another class object of the same
+    name."""
     guard = failure.guard
     if guard is None or guard.kind not in (Kind.IS, Kind.TYPE):
         return False

@@ -28,6 +28,7 @@ class FunctionStats:
     misses: tuple[Miss, ...]  # the last ones, each with guard, old value, new value and line
 
     def __str__(self) -> str:
+        """A line of counts, and one for each miss."""
         each = sum(miss.for_iteration for miss in self.misses)
         iterations = f" ({each} for iterations of a loop)" if each else ""
         counts = (

@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import Any
 
 from ...guards.guard import Guard, Kind
-from ...guards.iterators import COUNTED, parts, remaining
+from ...guards.iterators import COUNTED, iterator_parts, remaining
 from ...guards.reference import check
 from ...guards.source import (
     FrameView,
@@ -152,6 +152,6 @@ def iterations_remaining(item: Any) -> int:
     if type(item) in COUNTED:
         return max(0, remaining(item))
     if type(item) in (enumerate, zip):
-        inner = parts(item)[:1] if type(item) is enumerate else parts(item)
+        inner = iterator_parts(item)[:1] if type(item) is enumerate else iterator_parts(item)
         return min((iterations_remaining(one) for one in inner), default=0)
     return 0

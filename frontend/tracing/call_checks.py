@@ -232,7 +232,7 @@ class CallChecks:
         """Breaks at an operator that may raise in a graph with a collective: the call could not
         start over in eager, so the program's handlers would not see the error."""
         if self.collective is not None and not runs_collective(node) and may_raise(node):
-            what = f"{name_of(node)}, which may raise, behind a collective"
+            what = f"{name_of(node)}, which may raise, after a collective"
             raise GraphBreak("unsupported-operator", what)
 
     def _check_writes_past_wrappers(self, node: torch.fx.Node) -> None:

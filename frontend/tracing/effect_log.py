@@ -145,7 +145,7 @@ class EffectLog:
         self.outputs.append(ProgramOutput(function, args, position, listed))
 
     def take_outputs(self, since: int) -> bool:
-        """Removes the output that is recorded behind the first `since`; whether there is any."""
+        """Removes the output that is recorded after the first `since`; whether there is any."""
         taken = len(self.outputs) > since
         del self.outputs[since:]
         return taken

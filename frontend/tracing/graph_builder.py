@@ -46,7 +46,7 @@ from .fake_tensors.fake_wrappers import is_fake
 from .fake_tensors.foreach_writes import counted_writes
 from .fake_tensors.known_items import TAKE_SIZES, known_item, note_item
 from .fake_tensors.operation_runner import OperationRunner
-from .fake_tensors.refused_dtypes import apply
+from .fake_tensors.refused_dtypes import apply_node
 from .graph_inputs import GeneratorInput, GraphInput, NumberInput, version_of
 from .input_fakes import InputFakes
 from .interpreter.frame_stack import FrameStack
@@ -245,7 +245,7 @@ class GraphBuilder:
         first."""
         given = torch.fx.node.map_arg((first.args, first.kwargs), lambda one: nodes.get(one, one))
         fakes: Any = torch.fx.node.map_arg(given, lambda one: one.meta["example_value"])
-        result = apply(first.op, first.target, fakes[0], fakes[1])
+        result = apply_node(first.op, first.target, fakes[0], fakes[1])
         node = self._create_node(first.op, first.target, *given)
         node.meta["lines"] = tuple(lines)
         node.meta["line"] = node.meta["lines"][0] if lines else ""
@@ -354,7 +354,10 @@ class GraphBuilder:
                 kwargs,
             )
         return dispatch_operation(
-            self.tx, lambda *args, **kwargs: apply(kind, target, list(args), kwargs), args, kwargs
+            self.tx,
+            lambda *args, **kwargs: apply_node(kind, target, list(args), kwargs),
+            args,
+            kwargs,
         )
 
     def raw_call(self, target: Callable[..., Any], args: tuple[Any, ...]) -> torch.fx.Node:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 import torch.fx
 
+from ...backends.graph.fake_values import number_at_capture
 from ...backends.graph.mutations import is_written
 from ...backends.graph.wrappers import inner_tensors, is_wrapper
 from ...guards.source import Source
@@ -115,17 +116,12 @@ def has_layout_of(fake: torch.Tensor, real: torch.Tensor) -> bool:
         (*real.shape, *real.stride(), real.storage_offset()),
         strict=False,
     )
-    return fake.dim() == real.dim() and all(number_in_call(one) == other for one, other in pairs)
+    return fake.dim() == real.dim() and all(number_at_capture(one) == other for one, other in pairs)
 
 
 def number_of_elements(fake: torch.Tensor) -> int:
     """The number of elements in this call, which is not relied on."""
-    return math.prod(size for size in map(number_in_call, fake.shape) if size is not None)
-
-
-def number_in_call(size: int | torch.SymInt) -> int | None:
-    """A size in this call, which is not relied on; None where values decide it."""
-    return size if isinstance(size, int) else size.node.hint
+    return math.prod(size for size in map(number_at_capture, fake.shape) if size is not None)
 
 
 def is_symbolic(fake: torch.Tensor) -> bool:

@@ -5,7 +5,6 @@ that."""
 from __future__ import annotations
 
 import gc
-import types
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,14 +12,9 @@ import torch
 
 from ..values.base import LazyValue, Value
 from ..values.constant import is_literal
-from ..values.containers.list import ListValue
-from ..values.containers.mapping import DictValue
 from ..values.context import TraceContext
-from ..values.iterators.existing_iterator import ExistingIterator
+from ..values.mutable import Mutable
 from ..values.objects.attribute_storage import instance_dict
-from ..values.objects.mro import lookup
-from ..values.objects.user_object import UserObject
-from ..values.tensor.tensor import Gradient
 from .effect_log import was_there
 from .interpreter.frame_stack import FrameStack
 from .interpreter.suspended_generators import held_values
@@ -49,38 +43,26 @@ def released_objects(tx: TraceContext, frames: FrameStack) -> Iterator[Any]:
     for (_, name), (where, _) in tx.effects.globals.items():
         yield vars(where).get(name) if isinstance(where, type) else where.get(name)
     for value in filter(was_there, tx.effects.changed):
-        yield from lost_values(tx, value)
+        yield from lost_objects(tx, value)
 
 
-def lost_values(tx: TraceContext, value: Value) -> Iterator[Any]:
+def lost_objects(tx: TraceContext, value: Mutable) -> Iterator[Any]:
     """The real objects that a changed container, instance or tensor held before and may hold no
     more; a new object() where it is not known which."""
-    if isinstance(value, UserObject):
-        own = instance_dict(value.real) or {}
-        slots = {
-            name
-            for name in value.attrs
-            if isinstance(lookup(value.cls, name)[1], types.MemberDescriptorType)
-        }
-        yield from (object() if name in slots else own.get(name) for name in value.attrs)
-    elif isinstance(value, Gradient) and value.of.real is not None:
-        yield value.of.real.grad
-    elif isinstance(value, ExistingIterator):
-        if value.exhausted:  # until then it keeps its container, and that its items
-            yield value.taken_from
-    elif not (isinstance(value, ListValue) and value.keeps_its_items):
-        if isinstance(value, DictValue):
-            value.all_entries(tx)  # a store replaces an item or adds one
-        real = tx.objects.real_object(value)
-        kept = {
-            id(held.object if isinstance(held, LazyValue) else tx.objects.real_object(held))
-            for held in values_held_by(value)
-        }
-        yield from (
-            [object()]
-            if real is None
-            else (one for one in gc.get_referents(real) if id(one) not in kept)
-        )
+    found = value.lost_objects(tx)
+    if found is not None:
+        yield from found
+        return
+    real = tx.objects.real_object(value)
+    kept = {
+        id(held.object if isinstance(held, LazyValue) else tx.objects.real_object(held))
+        for held in values_held_by(value)
+    }
+    yield from (
+        [object()]
+        if real is None
+        else (one for one in gc.get_referents(real) if id(one) not in kept)
+    )
 
 
 def values_held_by(one: Any) -> Iterator[Value]:

@@ -4,7 +4,7 @@ objects.
 In: an object and the source that leads to it (wrap.py). Out: a `Value`, which implements Python's
 operations on the object.
 
-    what all have           base, mutable, wrap, registry, identity_key
+    what all have           base, mutable, wrap, registry, identity_key, named_method
     what they use           context, emitter
     operators               operation, operators
     literals                constant, deferred_literal, varying_text

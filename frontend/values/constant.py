@@ -16,6 +16,7 @@ from ...guards.source import Source, safe_repr
 from .base import Args, Kwargs, ObservedException, Value
 from .context import TraceContext
 from .emitter import Emitter
+from .named_method import NamedMethod
 from .registry import accepts, method_of, wraps
 
 LITERAL_TYPES = (
@@ -181,26 +182,15 @@ class GivenLiteral(VaryingLiteral):
         return one or super().is_same(other)
 
 
-class ConstantMethod(Value):
-    """A method of a literal, not called yet."""
+class ConstantMethod(NamedMethod):
+    """A method of a literal."""
 
-    __slots__ = ("receiver", "name")
-
-    def __init__(self, receiver: Value, name: str) -> None:
-        super().__init__()
-        self.receiver, self.name = receiver, name
+    __slots__ = ()
 
     def python_type(self) -> type:
         if isinstance(self.receiver, Constant):
             return type(getattr(self.receiver.object, self.name))
         return types.BuiltinMethodType
-
-    def call(self, tx: TraceContext, args: Args, kwargs: Kwargs) -> Value:
-        return self.receiver.method(tx, self.name, args, kwargs)
-
-    def reconstruct(self, emit: Emitter) -> None:
-        emit.push(self.receiver)
-        emit.builder.load_attr(self.name)
 
 
 def can_fold(args: Args, kwargs: Kwargs) -> bool:

@@ -141,7 +141,7 @@ def join_with(separator: str, *parts: str) -> str:
 
 
 def round_number(tx: TraceContext, *args: Value) -> Value:
-    """round(number) or round(number, digits), deferred for a float that varies. With digits behind
+    """round(number) or round(number, digits), deferred for a float that varies. With digits after
     the point the result is never too large for a float."""
     found = calculate_at_the_call(tx, round, *args)
     if found is not None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from ...guards.source import Source
 from .base import Value
+from .context import TraceContext
 from .emitter import Emitter
 
 COPIED = (list, dict, set)
@@ -35,6 +37,11 @@ class Mutable(Value):
         """Whether a real object exists to which changes are applied: one from before the frame, or
         the frame's own."""
         return self.source is not None
+
+    def lost_objects(self, tx: TraceContext) -> Iterable[Any] | None:
+        """The real objects that a changed object held before and may hold no more; a new object()
+        for one that is not known. None: those that the real object holds and the value does not."""
+        return None
 
     def stored_items(self) -> list[tuple[Source, Value]]:
         """What the program stored, with the path by which a later call finds it."""

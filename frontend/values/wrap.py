@@ -11,6 +11,7 @@ from ...guards.source import Source
 # The families that register rules, methods or both.
 from . import varying_text  # noqa: F401
 from .base import Value
+from .constant import wrap_literal
 from .containers import (  # noqa: F401
     deque,
     dict_view,
@@ -49,7 +50,7 @@ from .objects import (  # noqa: F401
     weak_reference,
 )
 from .objects.frozen_object import wrap_frozen
-from .objects.placement import is_placement, wrap_placement
+from .objects.placement import is_placement
 from .objects.user_object import wrap_object
 from .registry import wrap_rule
 from .tensor import (  # noqa: F401
@@ -76,7 +77,7 @@ def wrap(tx: TraceContext, obj: Any, source: Source | None) -> Value:
     if folded and isinstance(obj, collections.abc.Iterator):  # the result of a folded call
         return ListedIterator([tx.wrap(item, None) for item in obj], cls)
     if is_placement(cls):
-        return wrap_placement(tx, obj, source)
+        return wrap_literal(tx, obj, source)
     if is_cython_function(obj):
         return wrap_cython_function(tx, obj, source)
     return wrap_object(tx, obj, source)

@@ -45,6 +45,8 @@ def keys_text(keys: Sequence[Any], most: int | None = None) -> str:
 
 @guard_kind(Kind.LENGTH)
 class Length(GuardKind):
+    """The number of items of a builtin container."""
+
     cost = 2
 
     def holds(self, expected: int, subject: Any) -> bool:
@@ -62,6 +64,8 @@ class Length(GuardKind):
 
 @guard_kind(Kind.KEYS)
 class Keys(GuardKind):
+    """The keys of a dictionary, in order."""
+
     cost = 20
 
     def key(self, guard: Guard) -> Hashable:

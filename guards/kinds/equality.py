@@ -45,10 +45,10 @@ def same_constant(expected: Any, found: Any) -> bool:
         return len(expected) == len(found) and all(
             map(same_constant, tuple.__iter__(expected), tuple.__iter__(found))
         )
-    return DEEPER.get(type(expected), equal)(expected, found)
+    return DEEPER.get(type(expected), are_equal)(expected, found)
 
 
-def equal(expected: Any, found: Any) -> bool:
+def are_equal(expected: Any, found: Any) -> bool:
     if type(expected).__module__ == "numpy":  # a scalar, by its bits
         return expected.tobytes() == found.tobytes()
     return bool(expected == found)
@@ -70,10 +70,10 @@ def same_set(expected: frozenset[Any], found: frozenset[Any]) -> bool:
 
 
 def same_slice(expected: slice, found: slice) -> bool:
-    return same_constant(parts(expected), parts(found))
+    return same_constant(slice_parts(expected), slice_parts(found))
 
 
-def parts(value: slice) -> tuple[Any, Any, Any]:
+def slice_parts(value: slice) -> tuple[Any, Any, Any]:
     return value.start, value.stop, value.step
 
 
@@ -102,7 +102,7 @@ def constant_key(value: Any) -> Hashable:
     if type(value).__module__ == "numpy":
         return type(value), value.tobytes()
     if type(value) is slice:
-        return slice, constant_key(parts(value))
+        return slice, constant_key(slice_parts(value))
     return (type(value), value) if isinstance(value, Hashable) else (type(value), id(value))
 
 
@@ -122,6 +122,8 @@ def needs_python(value: Any) -> bool:
 
 @guard_kind(Kind.EQUALS)
 class Equals(GuardKind):
+    """A constant of the same type that is equal."""
+
     cost = 3
 
     def key(self, guard: Guard) -> Hashable:

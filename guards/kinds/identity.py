@@ -15,6 +15,8 @@ IMMUTABLE_TYPE = 1 << 8  # Py_TPFLAGS_IMMUTABLETYPE
 
 @guard_kind(Kind.IS)
 class Is(GuardKind):
+    """One certain object."""
+
     cost = 1
 
     def key(self, guard: Guard) -> int:
@@ -44,6 +46,8 @@ class Is(GuardKind):
 
 @guard_kind(Kind.SAME)
 class Same(GuardKind):
+    """Two paths lead to one object."""
+
     cost = 1
 
     def subjects(self, guard: Guard) -> tuple[Source, ...]:
@@ -67,6 +71,8 @@ class Same(GuardKind):
 
 @guard_kind(Kind.DISTINCT)
 class Distinct(GuardKind):
+    """Several paths lead to different objects."""
+
     cost = 10
 
     def subjects(self, guard: Guard) -> tuple[Source, ...]:

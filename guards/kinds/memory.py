@@ -61,6 +61,8 @@ def overlap(expected: MemoryRelation, windows: Sequence[Window], one: int, other
 
 @guard_kind(Kind.MEMORY)
 class Memory(GuardKind):
+    """Which of several tensors overlap in memory."""
+
     cost = 20
 
     def subjects(self, guard: Guard) -> tuple[Source, ...]:

@@ -12,6 +12,8 @@ from .registry import RUNS_PYTHON, GuardKind, guard_kind
 
 @guard_kind(Kind.PYTHON)
 class Predicate(GuardKind):
+    """A function in Python that is true of the object."""
+
     cost = 2 * RUNS_PYTHON
 
     def key(self, guard: Guard) -> Hashable:

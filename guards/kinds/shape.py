@@ -85,6 +85,8 @@ def names_of(expected: ShapeExpr) -> tuple[str, ...]:
 
 @guard_kind(Kind.SHAPE)
 class Shape(GuardKind):
+    """A relation between sizes and numbers that vary."""
+
     cost = 30
 
     def subjects(self, guard: Guard) -> tuple[Source, ...]:

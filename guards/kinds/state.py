@@ -11,6 +11,8 @@ from .registry import GuardKind, guard_kind
 
 @guard_kind(Kind.TORCH_STATE)
 class State(GuardKind):
+    """torch's modes and settings; no object."""
+
     cost = 20
 
     def holds(self, expected: TorchState, subject: None) -> bool:

@@ -54,6 +54,8 @@ def may_be_equal(numbers: tuple[int | None, ...], others: tuple[int | None, ...]
 
 @guard_kind(Kind.TENSOR)
 class Tensor(GuardKind):
+    """The class and metadata of a tensor."""
+
     cost = 5
 
     def holds(self, expected: TensorSpec, subject: Any) -> bool:

@@ -10,6 +10,8 @@ from .registry import GuardKind, guard_kind
 
 @guard_kind(Kind.TYPE)
 class Type(GuardKind):
+    """The exact class of an object."""
+
     cost = 1
 
     def key(self, guard: Guard) -> int:

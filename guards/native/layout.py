@@ -315,8 +315,8 @@ def marks(autograd: int) -> Iterator[int]:
 
 
 def inline_dims(sizes: int) -> int:
-    """One more dimension than fits in place must lie behind a pointer; else we have not
-    understood."""
+    """One more dimension than fits in place must be behind a pointer; else the layout is
+    another."""
     tensor = torch.empty((2,) * MAX_INLINE + (3,))
     numbers = read_bytes(tensor, sizes + 8, "<Q")
     dim = tensor.dim()
@@ -351,7 +351,7 @@ def is_device(images: list[Any], at: int) -> bool:
 
 
 def plain_keys() -> int:
-    """Keys under which sizes, strides, dtype and device lie in the TensorImpl itself."""
+    """Keys under which sizes, strides, dtype and device are in the TensorImpl itself."""
     key = _C.DispatchKey
     dense = [
         getattr(key, f"{prefix}{name}")

@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from ..encoded import Encoded
-from ..iterators import is_unstarted, iterated_container, parts, peek
+from ..iterators import is_unstarted, iterated_container, iterator_parts, peek
 from .path import PathEnds, Source, path
 
 
@@ -45,7 +45,7 @@ class IteratorPart(Source):
         return f"{self.of.name}<{self.index}>" + (f" + {self.ahead}" if self.ahead else "")
 
     def read(self, of: Any) -> Any:
-        found = parts(of)[self.index]
+        found = iterator_parts(of)[self.index]
         return found + self.ahead if self.ahead else found
 
 

@@ -38,13 +38,13 @@ class Attention:
 
 def join_attention(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
     """A copy of the graph with such calls; the graph itself if there are none."""
-    if next(find(gm.graph), None) is None:
+    if next(find_attention(gm.graph), None) is None:
         return gm
     graph = torch.fx.Graph()
     results = graph.graph_copy(gm.graph, {})
     output = graph.output(results)
     output.meta = dict(gm.graph.output_node().meta)
-    while (found := next(find(graph), None)) is not None:
+    while (found := next(find_attention(graph), None)) is not None:
         node = found.result
         with graph.inserting_before(node):
             keys = graph.call_method("transpose", (found.keys, -2, -1))
@@ -62,7 +62,7 @@ def join_attention(gm: torch.fx.GraphModule) -> torch.fx.GraphModule:
     return torch.fx.GraphModule(gm, graph, class_name=type(gm).__name__)
 
 
-def find(graph: torch.fx.Graph) -> Iterator[Attention]:
+def find_attention(graph: torch.fx.Graph) -> Iterator[Attention]:
     """The matches, in order."""
     places = {node: place for place, node in enumerate(graph.nodes)}
     written = [place for node, place in places.items() if may_write(node)]

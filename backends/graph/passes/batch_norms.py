@@ -104,6 +104,8 @@ class Folding:
 
 
 def convolution(folding: Folding) -> torch.fx.Node | None:
+    """Folds a batch norm into the convolution before it; the node that then has the result, None
+    where it cannot be folded."""
     source = folding.source
     _, weight, bias, _, _, _, transposed, _, _ = source.args
     if transposed or not folding.are_parameters(weight, bias):
@@ -120,7 +122,7 @@ def convolution(folding: Folding) -> torch.fx.Node | None:
     return add_bias_behind(source, new_bias)
 
 
-def product(folding: Folding) -> torch.fx.Node | None:
+def matrix_product(folding: Folding) -> torch.fx.Node | None:
     """A product of rows with a transposed weight."""
     source = folding.source
     bias: Any
@@ -152,6 +154,6 @@ def product(folding: Folding) -> torch.fx.Node | None:
 
 RULES = {
     aten.convolution.default: convolution,
-    aten.mm.default: product,
-    aten.addmm.default: product,
+    aten.mm.default: matrix_product,
+    aten.addmm.default: matrix_product,
 }

@@ -34,7 +34,7 @@ from .captured_nodes import (
     on_own_memory,
     signature,
     size_of,
-    window,
+    window_of,
 )
 from .symbolic_sizes import (
     CannotCompute,
@@ -42,7 +42,7 @@ from .symbolic_sizes import (
     comparable,
     is_contiguous_for_all_sizes,
     is_scalar,
-    is_size,
+    is_varying_size,
 )
 
 if TYPE_CHECKING:
@@ -80,7 +80,9 @@ class Original:
     def of(cls, node: torch.fx.Node) -> Original:
         inputs = node.all_input_nodes
         is_number = is_scalar(node) and not all(map(is_scalar, inputs))
-        return cls(inputs, memories(node), draws_random_numbers(node), is_size(node), is_number)
+        return cls(
+            inputs, memories(node), draws_random_numbers(node), is_varying_size(node), is_number
+        )
 
 
 @dataclass
@@ -263,7 +265,7 @@ class AssembledGraph:
                 self.values[node] = self.values[node.args[0]][node.args[1]]
             elif node in operators.of:
                 self.copy(node, *operators.of[node])
-            if example(node) is not None and window(example(node)) != window(
+            if example(node) is not None and window_of(example(node)) != window_of(
                 self.values[node].meta["val"]
             ):
                 raise NeedsWholeTrace
@@ -389,12 +391,12 @@ class AssembledGraph:
         if any(memory_of(tensor) == memory for tensor in tensors if tensor is not target):
             raise NeedsWholeTrace
         # its next user was traced with the offset and the strides of the target
-        moved = window(value.meta["val"]) != window(target)
+        moved = window_of(value.meta["val"]) != window_of(target)
         for other in self.shown[memory]:
             before = self.made[other] < place
             if before and moved and self.last.get(other, -1) > place:
                 raise NeedsWholeTrace
-            if before and other in self.values and window(example(other)) == window(target):
+            if before and other in self.values and window_of(example(other)) == window_of(target):
                 self.values[other] = value
             elif before and (other.op == "placeholder" or self.last.get(other, -1) > place):
                 raise NeedsWholeTrace
@@ -438,5 +440,5 @@ def ancestors_of(roots: Iterable[torch.fx.Node]) -> set[torch.fx.Node]:
         node = todo.pop()
         if node not in found:
             found.add(node)
-            todo += [] if is_size(node) else node.all_input_nodes
+            todo += [] if is_varying_size(node) else node.all_input_nodes
     return found

@@ -72,7 +72,7 @@ def is_understood(value: Any) -> bool:
     return plain and has_known_hints(value)
 
 
-def window(tensor: Any) -> Window:
+def window_of(tensor: Any) -> Window:
     return (
         tensor.dtype,
         tensor.device,
@@ -93,7 +93,7 @@ def signature(tree: Any, tensors: dict[int, tuple[int, FakeTensor]]) -> Any:
         if tensor is None:
             raise NeedsWholeTrace
         number, _ = tensors.setdefault(id(tensor), (len(tensors), tensor))
-        return number, window(tensor)
+        return number, window_of(tensor)
     if isinstance(tree, (tuple, list)):
         return (
             list if isinstance(tree, list) else type(tree),
@@ -112,7 +112,7 @@ def signature(tree: Any, tensors: dict[int, tuple[int, FakeTensor]]) -> Any:
 
 def on_own_memory(tensor: torch.Tensor) -> torch.Tensor:
     """A tensor with the same layout on separate memory."""
-    return tensor_with_window(window(tensor))
+    return tensor_with_window(window_of(tensor))
 
 
 def tensor_with_window(seen: Window) -> torch.Tensor:

@@ -20,7 +20,7 @@ from ..fake_values import fake_of
 from ..memory import memory_of
 from ..mutations import may_write
 from ..node_targets import name_of, run_node
-from .captured_nodes import example, is_understood, window
+from .captured_nodes import example, is_understood, window_of
 from .symbolic_sizes import varies
 
 MASK_POSITION = 3  # position of attn_mask
@@ -74,7 +74,7 @@ def nodes_with_new_layouts(attention: torch.fx.Node) -> dict[torch.fx.Node, Fake
     """The nodes whose layout changes, with their new fake tensors; None where the graph returns or
     writes one."""
     moved = {attention: with_new_layout(attention, {})}
-    if window(moved[attention]) == window(example(attention)):
+    if window_of(moved[attention]) == window_of(example(attention)):
         return {}
     memory = {memory_of(moved[attention])}
     node = attention.next
@@ -89,7 +89,7 @@ def nodes_with_new_layouts(attention: torch.fx.Node) -> dict[torch.fx.Node, Fake
             ):
                 return None
             fake = with_new_layout(node, moved)
-            if memory_of(fake) in memory or window(fake) != window(example(node)):
+            if memory_of(fake) in memory or window_of(fake) != window_of(example(node)):
                 moved[node] = fake
                 memory.add(memory_of(fake))
         node = node.next

@@ -132,6 +132,7 @@ def without_writes(function: Callable[..., Any]) -> Callable[..., Any]:
     functorch level, where some operators, linear among them, specialise sizes.)"""
 
     def run(*args: Any) -> Any:
+        """Calls `function` with functional tensors, and writes into the arguments at the end."""
         wrapped = [
             torch._to_functional_tensor(arg) if isinstance(arg, torch.Tensor) else arg
             for arg in args

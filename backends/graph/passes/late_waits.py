@@ -43,7 +43,7 @@ def awaited_collective(wait: torch.fx.Node) -> torch.fx.Node | None:
 
 
 def first_user(wait: torch.fx.Node, results: Set[int], read: Set[int]) -> torch.fx.Node:
-    """The first node behind a wait that uses the results, or writes what the collective reads."""
+    """The first node after a wait that uses the results, or writes what the collective reads."""
     return next(
         node
         for node in walk(wait, lambda node: node.next)
@@ -61,7 +61,7 @@ def memories(nodes: list[torch.fx.Node]) -> set[int]:
 def walk(
     node: torch.fx.Node, step: Callable[[torch.fx.Node], torch.fx.Node]
 ) -> Iterator[torch.fx.Node]:
-    """The nodes before or behind a node, up to the end of its graph."""
+    """The nodes before or after a node, up to the end of its graph."""
     node = step(node)
     while node.op != "root":
         yield node

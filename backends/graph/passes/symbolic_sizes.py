@@ -151,7 +151,7 @@ def symbols_of(nodes: Iterable[AnyNode]) -> dict[sympy.Symbol, None]:
     return found
 
 
-def is_size(node: AnyNode) -> bool:
+def is_varying_size(node: AnyNode) -> bool:
     """Whether a node of an ATen graph is a size that varies."""
     return isinstance(node.meta.get("val"), torch.SymInt)
 
@@ -186,6 +186,7 @@ class SizeNodes:
         return self.known[expression]
 
     def compute(self, expression: sympy.Expr) -> Copy:
+        """The node that computes an expression of sizes. Raises CannotCompute."""
         if expression in self.dimensions:
             node, number = self.dimensions[expression]
             return self.call(SYM_SIZE, node, number)

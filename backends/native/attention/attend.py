@@ -16,7 +16,7 @@ from ....records import record
 from ..printers.products import precision
 from ..toolchain.load_triton import Job, KernelLoader
 from .attention_call import AttentionCall
-from .kernels import TENSORS, TensorLayout, print_job, tables_of, tensors_of
+from .kernels import TENSORS, TensorLayout, print_job, tables_of, tensor_names
 from .sides import BACKWARD_KEYS, BACKWARD_QUERIES, FORWARD, TileSides, choose_sides
 
 UNITS = (16, 8, 1)
@@ -34,7 +34,7 @@ def load_kernels(jobs: Sequence[Job], device: torch.device) -> list[CompiledKern
 
 
 @record
-class Launch:
+class AttentionLaunch:
     """A kernel, of how many programs, the names of the tensors that it gets, and its numbers."""
 
     kernel: CompiledKernel
@@ -48,7 +48,9 @@ class AttentionKernels:
 
     def __init__(self, attention: AttentionCall, load: Load = load_kernels) -> None:
         self.attention, self.load = attention, load
-        self.launches: dict[Any, list[Launch]] = {}  # by kernels, and sizes and strides of tensors
+        self.launches: dict[
+            Any, list[AttentionLaunch]
+        ] = {}  # by kernels, and sizes and strides of tensors
 
     def __reduce__(self) -> Any:
         """In another process, kernels are loaded anew."""
@@ -99,7 +101,7 @@ class AttentionKernels:
             arguments = [tensors[name] for name in one.tensors]
             one.kernel(one.programs, stream, *arguments, *one.numbers)
 
-    def prepare(self, kernels: Sequence[str], tensors: Tensors) -> list[Launch]:
+    def prepare(self, kernels: Sequence[str], tensors: Tensors) -> list[AttentionLaunch]:
         """The kernels, compiled for tensors of these sizes and strides."""
         layout = self.layout_of(kernels, tensors)
         sides = [choose_sides(kernel, self.attention) for kernel in kernels]
@@ -113,7 +115,9 @@ class AttentionKernels:
             strides = strides_of([tensors[name] for name in TENSORS[kernel]])
             count, sizes = self.sizes_of(kernel, tensors, one)
             numbers = (*sizes, *(stride // layout.unit for stride in strides))
-            launches.append(Launch(compiled, count, tensors_of(kernel, self.attention), numbers))
+            launches.append(
+                AttentionLaunch(compiled, count, tensor_names(kernel, self.attention), numbers)
+            )
         return launches
 
     def layout_of(self, kernels: Sequence[str], tensors: Tensors) -> TensorLayout:

@@ -24,7 +24,7 @@ from .modification import POSITIONS, SCORE, SLOPE, Untranslatable, translate
 DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 WIDEST = 256
 SHORTEST_SIDE = 16  # of a block
-# A BlockMask as the operator gets it: behind the lengths of queries and keys, four tables for
+# A BlockMask as the operator gets it: after the lengths of queries and keys, four tables for
 # blocks of queries and four for blocks of keys; at the end, a block's sides and mask_mod.
 TABLES, SIDES, MASK = slice(2, 10), slice(-3, -1), -1
 TABLES_OF_BLOCKS = (*BY_QUERIES, *BY_KEYS)

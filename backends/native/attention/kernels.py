@@ -66,7 +66,7 @@ def templates() -> jinja2.Environment:
     )
 
 
-def tensors_of(kernel: str, attention: AttentionCall) -> tuple[str, ...]:
+def tensor_names(kernel: str, attention: AttentionCall) -> tuple[str, ...]:
     """The names of the tensors that a kernel is called with, in order."""
     tables = tables_of(kernel, attention)
     return (*TENSORS[kernel], *NUMBERS[kernel], *tables, *attention.captured_dtypes)
@@ -79,14 +79,14 @@ def tables_of(kernel: str, attention: AttentionCall) -> tuple[str, ...]:
     return names if attention.has_full_blocks else names[:2]
 
 
-def numbers_of(kernel: str) -> tuple[str, ...]:
-    """The names of the numbers that it is called with behind these."""
+def number_names(kernel: str) -> tuple[str, ...]:
+    """The names of the numbers that it is called with after these."""
     return (*SIZES, *(f"{tensor}_{name}" for tensor in TENSORS[kernel] for name in STRIDES))
 
 
 def print_job(kernel: str, attention: AttentionCall, layout: TensorLayout, sides: TileSides) -> Job:
     """A kernel as a job of Triton's compiler."""
-    tensors, numbers = tensors_of(kernel, attention), numbers_of(kernel)
+    tensors, numbers = tensor_names(kernel, attention), number_names(kernel)
     text = (
         templates()
         .get_template(f"{kernel}.j2")

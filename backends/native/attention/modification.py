@@ -102,7 +102,7 @@ def translate(
 
     Args:
         given: names of its arguments: SCORE, SLOPE, and letters of POSITIONS.
-        captured: fakes of the tensors that it takes behind these.
+        captured: fakes of the tensors that it takes after these.
         sizes: how many images, heads, queries and keys there are.
         like: a fake of the queries.
         prefix: of the names of the captured tensors' buffers.

@@ -54,7 +54,7 @@ class ModificationPrinter(TritonFunction):
 
     def expression(self, node: Scalar, args: Sequence[str]) -> str:
         if node.op == INDEX:
-            self.wide_positions = not fits(node.attr)
+            self.wide_positions = not fits_32_bits(node.attr)
             text = self.index(node.attr)
             self.wide_positions = False
             return text
@@ -74,11 +74,11 @@ class ModificationPrinter(TritonFunction):
         return f"tl.load({self.pointers[node.attr.buffer]} + {place}{mask})"
 
 
-def fits(expression: Index) -> bool:
+def fits_32_bits(expression: Index) -> bool:
     """Whether 32 bits hold the expression, and what it is calculated from, at every position."""
     bounds = expression.bounds()
     parts = [part for item in expression.atoms() for part in item.operands()]
-    if bounds is None or not all(map(fits, parts)):
+    if bounds is None or not all(map(fits_32_bits, parts)):
         return False
     low, high = (bound.value for bound in bounds)
     return low is not None and high is not None and INT32.min <= low and high <= INT32.max

@@ -28,7 +28,7 @@ from ..ir.scalar import (
     topological,
 )
 from ..ir.scalar import scalar as s
-from .places import coordinates, is_dense, is_serial, other_name
+from .places import coordinates, covers_range, is_serial, other_name
 
 
 class CannotFuse(Exception):
@@ -51,7 +51,7 @@ def fuse_gather(producer: Kernel, consumer: Kernel, needed: Set[str]) -> Kernel 
         row = common_row(producer, consumer, places.values())
         reduced = moved_reductions(producer, row, {old: atom(new) for old, new in names.items()})
         given = {
-            id(node): element(stored[node.attr.buffer].value, reduced, places[id(node)], node)
+            id(node): value_at(stored[node.attr.buffer].value, reduced, places[id(node)], node)
             for node in passed
         }
     except CannotFuse:
@@ -63,7 +63,7 @@ def fuse_gather(producer: Kernel, consumer: Kernel, needed: Set[str]) -> Kernel 
         return cast(node.args[0], node.dtype) if node.op == CAST else node
 
     stores = [
-        Store(store.buffer, store.index.substitute(row), element(store.value, reduced, row))
+        Store(store.buffer, store.index.substitute(row), value_at(store.value, reduced, row))
         for store in kept
     ]
     stores += [
@@ -101,12 +101,12 @@ def size_beyond(node: Scalar, hole: Hole) -> Index:
     ):
         raise CannotFuse
     (lower, low), (upper, high) = check.args[0].args, check.args[1].args
-    if lower is not subscript or upper is not subscript or number(low) != 0:
+    if lower is not subscript or upper is not subscript or index_of(low) != 0:
         raise CannotFuse
-    return number(high)
+    return index_of(high)
 
 
-def number(node: Scalar) -> Index:
+def index_of(node: Scalar) -> Index:
     if node.op not in (INDEX, CONST):
         raise CannotFuse
     return index(node.attr)
@@ -120,7 +120,7 @@ def common_row(
         {variable: place[variable] for variable in producer.outer} for place in places
     ]
     points = [variable for variable in consumer.outer if variable.size != 1]
-    if any(row != rows[0] for row in rows) or not is_dense(
+    if any(row != rows[0] for row in rows) or not covers_range(
         linear(producer.outer).substitute(rows[0]), points, producer.rows
     ):
         raise CannotFuse
@@ -136,7 +136,7 @@ def moved_reductions(
     return dict(zip(map(id, reductions), substitute(reductions, {**row, **along}), strict=True))
 
 
-def element(
+def value_at(
     value: Scalar,
     reduced: Mapping[int, Scalar],
     place: Mapping[Atom, Index],

@@ -104,19 +104,19 @@ class OperandFinder:
     def operands(self, kernel: AnyKernel) -> Iterator[tuple[str, Iterable[str]]]:
         """The operands whose memory may hold a result, for each buffer that a kernel stores to."""
         if isinstance(kernel, Kernel):
-            yield from ((store.buffer, operands(kernel, store)) for store in kernel.stores)
+            yield from ((store.buffer, in_place_operands(kernel, store)) for store in kernel.stores)
             return
         if kernel.pattern not in self.known:
             own = kernel.pattern.kernel
             self.known[kernel.pattern] = [
-                (store.buffer, list(operands(own, store))) for store in own.stores
+                (store.buffer, list(in_place_operands(own, store))) for store in own.stores
             ]
         names = dict(zip(kernel.pattern.names, kernel.names, strict=True))
         for result, candidates in self.known[kernel.pattern]:
             yield names[result], map(names.__getitem__, candidates)
 
 
-def operands(kernel: Kernel, store: Store) -> Iterator[str]:
+def in_place_operands(kernel: Kernel, store: Store) -> Iterator[str]:
     """Buffers of which an element is read just before the result's at the same place is stored, and
     never elsewhere or later."""
     finder = ids_in_iteration(store.value)

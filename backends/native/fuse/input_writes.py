@@ -3,7 +3,7 @@
 A lowered graph computes new contents in buffers of its own, which are copied at its end. The copy,
 and the buffer, can be left out where nothing reads the old content afterwards, or only at the place
 that is written. torch's operators that scatter, such as index_copy, are called in their in-place
-form. If the step, or one behind it, raised, eager would have to find the old content: so a step
+form. If the step, or one after it, raised, eager would have to find the old content: so a step
 that may raise is never changed, and no such step comes after a changed one.
 """
 
@@ -70,7 +70,7 @@ class Uses:
     """Where a program's buffers are written and read. `makers`: by buffer, the positions of the
     steps that write it. `last`: by buffer, the position of the last step that may read it, also
     through what a call returned. `shared`: buffers that results and copies to inputs may share
-    memory with. `safe_from`: behind this position no step may raise (on the CPU, one that scatters
+    memory with. `safe_from`: after this position no step may raise (on the CPU, one that scatters
     by integers may)."""
 
     def __init__(self, program: Program) -> None:
@@ -100,7 +100,7 @@ class Uses:
         made = self.makers.get(own.name, ())
         if (
             not (is_whole(source, own) and is_whole(target, other))
-            or window(own) != window(other)
+            or layout_of_buffer(own) != layout_of_buffer(other)
             or own.name in self.shared
             or other.name in self.copied
             or self.copied.count(own.name) > 1
@@ -154,11 +154,11 @@ def may_raise(step: Step) -> bool:
         return True
     name = function._schema.name
     return raises_for_values(name) or (
-        raises_for_integers(name) and any(map(is_index, step.views()))
+        raises_for_integers(name) and any(map(holds_positions, step.views()))
     )
 
 
-def is_index(view: View) -> bool:
+def holds_positions(view: View) -> bool:
     return view.device.type == "cpu" and view.dtype in INTEGERS
 
 
@@ -166,7 +166,7 @@ def is_whole(view: View, buffer: Buffer) -> bool:
     return (view.size, view.stride) == (buffer.size, buffer.stride) and view.offset == 0
 
 
-def window(buffer: Buffer) -> tuple[object, ...]:
+def layout_of_buffer(buffer: Buffer) -> tuple[object, ...]:
     """The properties that two buffers share if one may hold the other's content; the strides of
     dimensions of size 1 do not matter."""
     strides: list[Index | None] = [

@@ -27,7 +27,7 @@ from ..ir.scalar import (
 )
 from .gather import fuse_gather
 from .inline import inline
-from .places import coordinates, is_dense, is_serial, other_name
+from .places import coordinates, covers_range, is_serial, other_name
 
 COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 EXACT = frozenset({LOAD, CONST, INDEX, CAST})  # expressions with the same value everywhere
@@ -127,7 +127,7 @@ def common_loops(
     along = [variable for variable in consumer.inner if variable.size != 1]
     every = by_row + along
     mapping, columns = points(producer, stored, passed)
-    if mapping is None or not is_dense(
+    if mapping is None or not covers_range(
         linear(producer.outer).substitute(mapping), used_variables(mapping, every), producer.rows
     ):
         return None
@@ -135,31 +135,36 @@ def common_loops(
     outer, inner = consumer.outer, consumer.inner
     if not producer.inner:
         return (outer, inner, mapping) if rows in (every, by_row) else None
+    if inner and rows != by_row:
+        return None
     if columns is not None:
         used = used_variables(columns, every)
-        whole = not set(used) & set(rows) and len(used) + len(rows) == len(every)
-        if not whole or (inner and rows != by_row):
-            return None
-        if not is_dense(linear(producer.inner).substitute(columns), used, producer.columns):
+        disjoint = not set(used) & set(rows) and len(used) + len(rows) == len(every)
+        place = linear(producer.inner).substitute(columns)
+        if not disjoint or not covers_range(place, used, producer.columns):
             return None
         if not inner:
             outer, inner = tuple(rows), tuple(used)
         return None if is_serial(outer, inner) else (outer, inner, mapping | columns)
     if not inner and rows == by_row:
-        inner = tuple(
-            Var(other_name(variable.name, consumer), variable.size) for variable in producer.inner
-        )
-        renamed = {old: atom(new) for old, new in zip(producer.inner, inner, strict=True)}
+        inner, renamed = inner_loop_of(producer, consumer)
         return outer, inner, mapping | renamed
     if not inner:
         outer, inner = tuple(rows), tuple(variable for variable in by_row if variable not in rows)
-    elif rows != by_row:
-        return None
     if product([variable.size for variable in inner]) != producer.columns or is_serial(
         outer, inner
     ):
         return None
     return outer, inner, mapping | unravel_index(producer.inner, linear(inner))
+
+
+def inner_loop_of(producer: Kernel, consumer: Kernel) -> tuple[tuple[Var, ...], dict[Atom, Index]]:
+    """The producer's inner loop under names that the consumer has not, and its variables in terms
+    of these."""
+    inner = tuple(
+        Var(other_name(variable.name, consumer), variable.size) for variable in producer.inner
+    )
+    return inner, {old: atom(new) for old, new in zip(producer.inner, inner, strict=True)}
 
 
 def points(

@@ -1,4 +1,4 @@
-"""Padding in place: where a kernel makes a matrix that is then copied with zeros behind its rows,
+"""Padding in place: where a kernel makes a matrix that is then copied with zeros after its rows,
 as an operand of products (lower/padded_products.py), the kernel stores its rows that far apart, and
 nothing is copied. Products that add up the elements behind the rows write zeros there first."""
 
@@ -172,7 +172,7 @@ def is_product(call: Call) -> bool:
 
 
 def with_zeros(call: Call, copy: PaddedCopy) -> Call:
-    """A product that first writes zeros behind the rows of the copy, if it adds them up."""
+    """A product that first writes zeros after the rows of the copy, if it adds them up."""
     if not is_product(call):
         return call
     name = copy.target.name

@@ -12,7 +12,7 @@ from ..ir.scalar import loads
 LONG_ROW = 1 << 15
 FEW_ROWS = 64
 FEW_ROWS_ON_A_GPU = 256
-# The same where rows lie side by side in memory, as the columns of a matrix: one program on a GPU
+# The same where rows are side by side in memory, as the columns of a matrix: one program on a GPU
 # reduces BESIDE of them.
 LONG_COLUMN = 1 << 10
 BESIDE = 32
@@ -30,7 +30,7 @@ def coordinates(store: Store, outer: Sequence[Var], place: Index) -> dict[Atom, 
     return mapping if store.index.substitute(mapping) == place else None
 
 
-def is_dense(place: Index, variables: Iterable[Var], count: Index) -> bool:
+def covers_range(place: Index, variables: Iterable[Var], count: Index) -> bool:
     """Whether an address takes the values 0 .. count-1, each once, as the variables run."""
     steps = []
     for variable in variables:
@@ -77,7 +77,7 @@ def has_rows_side_by_side(kernel: Kernel) -> bool:
 
 def leaves_gpu_idle(producer: Kernel, consumer: Kernel) -> bool:
     """Whether elements that need the results of a few long rows would be computed in the same loop.
-    In a kernel of their own, behind it, they are shared between all processors."""
+    In a kernel of their own, after it, they are shared between all processors."""
     points = product([consumer.rows, consumer.columns]).value
     if (
         not has_few_long_rows(producer)

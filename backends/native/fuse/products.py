@@ -36,7 +36,7 @@ from ..ir.scalar import (
     scalar,
     share,
 )
-from .places import coordinates, is_dense
+from .places import coordinates, covers_range
 from .simplify import rename_variables, with_values
 
 aten = torch.ops.aten
@@ -127,7 +127,7 @@ def place_of_reads(kernel: Kernel, result: str) -> Index | None:
     if kernel.inner or len(places) != 1:
         return None
     (read,) = places
-    return read if is_dense(read, kernel.outer, kernel.rows) else None
+    return read if covers_range(read, kernel.outer, kernel.rows) else None
 
 
 def is_product_of_matrices(call: Call, buffer: Buffer, devices: Collection[str]) -> bool:

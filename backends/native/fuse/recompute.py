@@ -52,7 +52,11 @@ def compute_where_read(
         return None
     made = replace(consumer, stores=stores, origins=producer.origins[-1:] + consumer.origins)
     before = {node.attr for node in loads(consumer.roots())}
-    more = {node.attr: node.dtype.itemsize for node in loads(made.roots()) if varies(node, made)}
+    more = {
+        node.attr: node.dtype.itemsize
+        for node in loads(made.roots())
+        if reads_each_point(node, made)
+    }
     extra = sum(size for access, size in more.items() if access not in before)
     return made if extra < saved * store.value.dtype.itemsize else None
 
@@ -86,7 +90,7 @@ def reads_each_once(consumer: Kernel, passed: list[Scalar], producer: Kernel) ->
     )
 
 
-def varies(node: Scalar, kernel: Kernel) -> bool:
+def reads_each_point(node: Scalar, kernel: Kernel) -> bool:
     """Whether a load reads another element at each point, unlike one of a row or a column."""
     return bool(node.attr.index.variables() >= real_loops(kernel.variables))
 

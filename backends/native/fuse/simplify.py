@@ -128,6 +128,8 @@ def _add(a: Scalar, b: Scalar) -> Scalar | None:
 
 
 def bound_condition(name: str) -> Callable[[Scalar, Scalar], Scalar | None]:
+    """The rule for a comparison: it is a constant where the bounds of loop variables decide it."""
+
     def rule(a: Scalar, b: Scalar) -> Scalar | None:
         """Comparisons of loop variables that are always true or always false."""
         if a.op not in (INDEX, CONST) or b.op not in (INDEX, CONST) or a.dtype != torch.int64:

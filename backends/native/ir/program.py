@@ -19,7 +19,7 @@ from ....records import record
 from .index import ONE, Index, Var, index, product
 from .scalar import LOAD, SCATTER, Scalar, loads, rewrite
 
-PADDED = "padded"  # the origin of a kernel that only copies a matrix with zeros behind its rows
+PADDED = "padded"  # the origin of a kernel that only copies a matrix with zeros after its rows
 
 
 @record

@@ -194,22 +194,13 @@ class Builder:
             return self.values[first(node)]  # type: ignore[index]
         if isinstance(node, Copy) and node.source in self.computed:
             return self.repeat(node)
-        if node.target is COPY and self.is_input(node.args[0]):
-            arguments: Any = node.args
-            target, source = (self.values[argument] for argument in arguments[:2])
-            self.program.writes.append((target, source))
-            return target
-        if writes(node.target):
-            raise NotImplementedError(
-                f"{node.target} writes into a tensor in the middle of the graph"
-            )
+        if writes_arguments(node.target):
+            return self.write(node)
         value = node.meta.get("val")
-        if isinstance(value, (torch.SymInt, int)) and not isinstance(value, bool):
-            return self.sizes(value)
         if isinstance(value, torch.SymFloat):
             return fraction(node.target, self.look_up(tuple(node.args)))
-        if isinstance(value, SYMBOLIC):
-            raise NotImplementedError(f"{node.target} gives a number that is not an integer")
+        if isinstance(value, (int, *SYMBOLIC)) and not isinstance(value, bool):
+            return self.number(node, value)
         viewed = self.view(node)
         if viewed is not None:
             return viewed
@@ -220,6 +211,15 @@ class Builder:
             return self.repeat(node)
         args, kwargs = self.arguments(node)
         return self.repeated.lower(node, (args, kwargs), lambda: self.compute(node, args, kwargs))
+
+    def write(self, node: AnyNode) -> Any:
+        """Notes a write into an input; raises NotImplementedError for other writes."""
+        if node.target is not COPY or not self.is_input(node.args[0]):
+            raise NotImplementedError(f"{node.target} writes in the middle of the graph")
+        arguments: Any = node.args
+        target, source = (self.values[argument] for argument in arguments[:2])
+        self.program.writes.append((target, source))
+        return target
 
     def repeat(self, node: Copy) -> Any:
         """Translates a node that may have copies: its arguments are examined only for the first."""
@@ -494,7 +494,7 @@ def first(node: AnyNode) -> AnyNode | None:
 
 
 @lru_cache(4096)
-def writes(target: Any) -> bool:
+def writes_arguments(target: Any) -> bool:
     """Whether an operator writes into its arguments."""
     schema = getattr(target, "_schema", None)
     return schema is not None and schema.is_mutable

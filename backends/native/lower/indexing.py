@@ -105,6 +105,7 @@ def flip(build: Builder, x: View, dims: Sequence[int]) -> View:
 
 @lowers(aten.roll.default)
 def roll(build: Builder, x: View, shifts: Any, dims: Any = ()) -> View:
+    """Reads each element from its place before the roll; shifts must be known at compile time."""
     if not dims or any(not isinstance(shift, int) for shift in shifts):
         raise Unsupported("a roll over everything")
     by: dict[int, int] = {}

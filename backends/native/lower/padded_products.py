@@ -131,7 +131,7 @@ def bytes_copied(build: Builder, left: View, right: View, padding: Padding) -> i
 
 
 def pad_matrix(build: Builder, matrix: View, rows: Size, columns: Size) -> View:
-    """A matrix with zeros behind its rows and columns; itself where it has these sizes. The copy,
+    """A matrix with zeros after its rows and columns; itself where it has these sizes. The copy,
     which products share, keeps its order in memory."""
     if matrix.stride[1] != 1:
         return transpose(pad_matrix(build, transpose(matrix), columns, rows))
@@ -150,7 +150,7 @@ def pad_vector(build: Builder, vector: View, length: int) -> View:
 
 
 def copy_padded(build: Builder, source: View, sizes: Sequence[Size]) -> View:
-    """A contiguous copy with zeros behind the source's elements."""
+    """A contiguous copy with zeros after the source's elements."""
     wide = build.shape(sizes)
 
     def body(at: Sequence[Index]) -> Scalar:

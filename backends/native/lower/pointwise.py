@@ -43,7 +43,10 @@ def formula(
     the types of operands that torch does not refuse with an error."""
 
     def register(function: Formula) -> Formula:
+        """Registers a lowering that evaluates the formula for each element."""
+
         def lowering(build: Builder, *args: Any, **kwargs: Any) -> View:
+            """Converts the operands as torch does, and evaluates the formula on them."""
             dtype = computation(build, kind)
             common = common_type(build)
             if not all(map(takes, operand_types(build))):
@@ -116,13 +119,13 @@ def operand(build: Builder, arg: Any, subscripts: Sequence[Index], dtype: torch.
     if isinstance(arg, Scalar):
         return cast(arg, dtype)
     if isinstance(arg, (bool, int, float)):
-        return number(arg, dtype)
+        return constant_of(arg, dtype)
     if arg is None or isinstance(arg, str):
         return arg
     raise Unsupported(f"an argument of type {type(arg).__name__}")
 
 
-def number(value: float, dtype: torch.dtype) -> Scalar:
+def constant_of(value: float, dtype: torch.dtype) -> Scalar:
     if isinstance(value, float) and not dtype.is_floating_point and dtype != torch.bool:
         if not value.is_integer():
             raise Unsupported("a fraction among integers")
@@ -253,6 +256,8 @@ def divisor(value: Scalar) -> Scalar:
 
 @formula(KIND.BOOL_TO_LONG, aten.pow.Tensor_Scalar, aten.pow.Tensor_Tensor, aten.pow.Scalar)
 def pow(base: Scalar, exponent: Scalar) -> Scalar:
+    """Powers with usual constant exponents are products, roots and reciprocals, as torch computes
+    them."""
     if exponent.op == "const":
         known = {
             0.5: lambda: s("sqrt", base),

@@ -219,14 +219,14 @@ def _variances(alone: Any, with_mean: Any, last: Formula) -> None:
     def lower(
         build: Builder, x: View, dims: Any = None, *, correction: Any = None, **_: Any
     ) -> View:
-        return spread(build, x, dims, correction, build.fake, last)[0]
+        return variance_and_mean(build, x, dims, correction, build.fake, last)[0]
 
     @lowers(with_mean)
     def lower_both(
         build: Builder, x: View, dims: Any = None, *, correction: Any = None, **_: Any
     ) -> tuple[View, View]:
         like, average = build.fake
-        first, found = spread(build, x, dims, correction, like, last)
+        first, found = variance_and_mean(build, x, dims, correction, like, last)
         return first, squeeze_over(build, average, found, dimensions(x, dims))
 
 
@@ -234,7 +234,7 @@ _variances(aten.var.correction, aten.var_mean.correction, same)
 _variances(aten.std.correction, aten.std_mean.correction, root)
 
 
-def spread(
+def variance_and_mean(
     build: Builder, x: View, dims: Any, correction: Any, like: torch.Tensor, last: Formula
 ) -> tuple[View, View]:
     """The variance passed through `last`, and the mean with the dimensions kept. On the CPU torch
@@ -264,7 +264,7 @@ def squeeze_over(
     return build.pointwise(body, like)
 
 
-# of a vector norm: the reduction, what each element becomes before, and the result behind it
+# of a vector norm: the reduction, what each element becomes before, and the result after it
 NORMS: dict[float, tuple[str, Formula, Formula]] = {
     2: ("sum", lambda v: v * v, lambda v: s("sqrt", v)),
     1: ("sum", lambda v: s("abs", v), same),

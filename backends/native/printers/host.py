@@ -155,7 +155,7 @@ class Host:
         )
 
     def last_uses(self) -> dict[int, list[str]]:
-        """The names that nothing needs behind a step, by the step's position (-1: before the
+        """The names that nothing needs after a step, by the step's position (-1: before the
         first)."""
         last = dict.fromkeys(self.program.inputs, -1) if self.boxed else {}
         for position, step in enumerate(self.program.steps):
@@ -173,7 +173,7 @@ class Host:
         return dead
 
     def open_scratch(self, dead: Mapping[int, Sequence[str]]) -> None:
-        """Memory for the buffers that lie in one piece, where there is one device."""
+        """Memory for the buffers that are in one piece, where there is one device."""
         devices = {buffer.device.type for buffer in self.program.buffers.values()}
         if len(devices) > 1:
             return
@@ -210,7 +210,7 @@ class Host:
 
     def count_writes(self) -> None:
         """Increments the versions of the inputs that kernels store to, before the first store: a
-        step that fails behind it cannot be taken back."""
+        step that fails after it cannot be taken back."""
         if self.stored:
             self.lines.append(f"count_writes(({', '.join(self.stored)}, ))")
             self.stored = []
@@ -236,7 +236,7 @@ class Host:
         if step.single:
             self.lines.append(f"{step.results[0]} = {called}" if step.results[0] else called)
         else:
-            # what nobody reads may not be there at all
+            # what nothing reads may not be there at all
             names = [name if name in self.read else "_" for name in step.results]
             self.lines.append(f"{', '.join(names)}{',' if len(names) == 1 else ''} = {called}")
             if "_" in names:

@@ -160,7 +160,7 @@ class ProductFunction(TritonFunction):
         return lines
 
     def print_depth_loop(self) -> list[str]:
-        """The loop over the depth. What lies beyond a side that is no multiple of its block's
+        """The loop over the depth. What is beyond a side that is no multiple of its block's
         counts as 0."""
         product, depth = self.kernel, self.index(self.depth.size)
         *_, rows, columns = product.outer

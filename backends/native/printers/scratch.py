@@ -26,7 +26,7 @@ class Scratch:
 
 def plan(program: Program, dead: Mapping[int, Sequence[str]], kept: Collection[str]) -> Scratch:
     """Places, first fit, for buffers that only kernels write and read. dead: by position of a step,
-    what nothing needs behind it. kept: what the program returns, or has been given."""
+    what nothing needs after it. kept: what the program returns, or has been given."""
     only = {
         name for step in program.steps if isinstance(step, AnyKernel) for name in writes(step)
     } - set(kept)
@@ -40,7 +40,7 @@ def plan(program: Program, dead: Mapping[int, Sequence[str]], kept: Collection[s
         for name in writes(step):
             if name not in only or name in places:
                 continue
-            length = bytes_of(program.buffers[name])
+            length = padded_bytes(program.buffers[name])
             if length is not None and 0 < length <= SMALL:
                 start = gap(sorted(live.values()), length)
                 places[name], live[name] = start, (start, start + length)
@@ -60,7 +60,7 @@ def gap(taken: Sequence[tuple[int, int]], length: int) -> int:
     return start
 
 
-def bytes_of(buffer: Buffer) -> int | None:
+def padded_bytes(buffer: Buffer) -> int | None:
     """The size of a buffer, in whole cache lines; None where it is dynamic."""
     if any(size.value is None for size in (*buffer.size, *buffer.stride)):
         return None

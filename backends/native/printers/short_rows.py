@@ -54,7 +54,7 @@ def join(node: Scalar, values: Sequence[Scalar]) -> Scalar:
 
 
 def has_short_rows(kernel: Kernel) -> bool:
-    """Whether the inner loops are short, and many rows lie behind one another."""
+    """Whether the inner loops are short, and many rows follow one another."""
     count, plan = kernel.columns.value, Plan(kernel)
     if not kernel.inner or not kernel.outer or type(kernel) is not Kernel:
         return False

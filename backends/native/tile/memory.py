@@ -63,7 +63,7 @@ def _last(sizes: Iterable[Index], strides: Iterable[Index]) -> Index:
     return total
 
 
-def window(view: View, memory: torch.Tensor) -> torch.Tensor:
+def tensor_of_view(view: View, memory: torch.Tensor) -> torch.Tensor:
     """The tensor that a view of known size is, on its buffer's memory."""
     size, stride = (
         [number.value or 0 for number in numbers] for numbers in (view.size, view.stride)

@@ -21,9 +21,9 @@ from ..printers.base import Plan
 from ..printers.products import Blocks, blocks_to_try
 from ..printers.tiles import Tiles, tiles_to_try
 from ..printers.triton.kernel import PrintedKernel
-from ..toolchain.artifact_cache import ArtifactCache, key_of
+from ..toolchain.artifact_cache import ArtifactCache, content_key
 from ..toolchain.load_triton import Job
-from .memory import needed_elements, runs_on, window
+from .memory import needed_elements, runs_on, tensor_of_view
 
 CLEARLY = 0.97  # a variant must take at most this fraction of the default's time
 KINDS = {"Tiles": Tiles, "Blocks": Blocks}
@@ -145,7 +145,7 @@ class Tuner:
         )
 
     def key(self, *variants: Variant) -> str:
-        return key_of(
+        return content_key(
             self.device.identity,
             *(
                 text
@@ -218,7 +218,7 @@ class Tuner:
         function = variant.call.function
         args, kwargs = map_views(
             (variant.call.args, dict(variant.call.kwargs)),
-            lambda view: window(view, memory[view.buffer]),
+            lambda view: tensor_of_view(view, memory[view.buffer]),
         )
 
         def both() -> None:

@@ -152,7 +152,7 @@ class ArtifactCache:
             total -= size
 
 
-def key_of(*parts: str) -> str:
+def content_key(*parts: str) -> str:
     """The key of some content."""
     digest = hashlib.sha256()
     for part in parts:

@@ -15,9 +15,9 @@ from pathlib import Path
 
 from ....options import asked_c_compiler, config
 from ....records import record
-from .artifact_cache import ArtifactCache, key_of
+from .artifact_cache import ArtifactCache, content_key
 
-# No contraction: a*b - a*b must be 0. No errno and no floating-point traps: nobody reads them, and
+# No contraction: a*b - a*b must be 0. No errno and no floating-point traps: nothing reads them, and
 # they prevent SIMD. gcc would join sin(x) and cos(x) to a function that has no SIMD version.
 # Integers wrap around, as in torch: otherwise x + 1 > x would be true for the largest integer.
 FLAGS: tuple[str, ...] = (
@@ -126,7 +126,7 @@ def library(text: str) -> str:
     the compiler's message."""
     command, identity, vector = compiler()
     flags = flags_for(identity)
-    key = key_of(identity, " ".join(flags), text)
+    key = content_key(identity, " ".join(flags), text)
     ArtifactCache("c").make(key, lambda target: _compile(command, flags, text, target, vector))
     return key
 

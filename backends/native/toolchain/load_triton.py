@@ -23,7 +23,7 @@ from ....options import cache_dir_is_chosen, inherited_environment
 from ....records import record
 from . import triton_worker
 from ._launch import Kernel
-from .artifact_cache import cache_folder, key_of
+from .artifact_cache import cache_folder, content_key
 
 MOST_WORKERS = 12
 
@@ -94,7 +94,7 @@ def workers() -> Workers:
 
 def as_message(job: Job, device: int) -> dict[str, Any]:
     """A job as the line that a worker reads; writes the module's file."""
-    key = key_of(job.text)
+    key = content_key(job.text)
     path = cache_folder("triton_text") / f"kernel_{key[:32]}.py"
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -163,6 +163,8 @@ def digest_of_class(cls: type) -> str:
     program runs; guards check those."""
 
     def parts() -> Iterator[str]:
+        """What a capture may rely on of a class; of a class in a library with a version, its
+        name."""
         yield name_of_class(cls)
         yield name_of_class(type(cls))
         if root_of(cls.__module__) in VERSIONED:

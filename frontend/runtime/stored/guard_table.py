@@ -113,8 +113,19 @@ def row_of(step: Step, guards: dict[int, int], encode: Callable[[Any], Any]) -> 
     else:
         how, given = OF_PATH, None
     path = encode(step.source)
-    return (guard, step.op, path, how, given, step.dst, step.uses, step.number, step.keep,
-            step.runs_python, section)  # fmt: skip
+    return (
+        guard,
+        step.op,
+        path,
+        how,
+        given,
+        step.dst,
+        step.uses,
+        step.number,
+        step.keep,
+        step.runs_python,
+        section,
+    )
 
 
 def read_table(table: GuardTable) -> GuardProgram:

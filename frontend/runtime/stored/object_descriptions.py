@@ -71,7 +71,7 @@ def module_named(name: str) -> Module:
 
 @record
 class OperatorNamespace(Description):
-    """torch.ops.NAME, which is a module that nobody imports."""
+    """torch.ops.NAME, which is a module without an import."""
 
     name: str
 

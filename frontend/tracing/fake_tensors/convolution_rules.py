@@ -23,9 +23,18 @@ CPU = torch.device("cpu")
 
 @rule(aten.convolution.default)
 def convolution(
-    fakes: FakeRules, x: Any, weight: Any, bias: Any, stride: Any, padding: Any, dilation: Any,
-    transposed: bool, output_padding: Any, groups: Any,
-) -> Any:  # fmt: skip
+    fakes: FakeRules,
+    x: Any,
+    weight: Any,
+    bias: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: bool,
+    output_padding: Any,
+    groups: Any,
+) -> Any:
+    """The result of an ordinary convolution of known channels; channels-last if an operand is."""
     steps = (stride, padding, dilation)
     if transposed or not is_convolution(fakes, x, weight, groups, *steps):
         return None
@@ -42,9 +51,19 @@ def convolution(
 
 @rule(aten.convolution_backward.default)
 def convolution_backward(
-    fakes: FakeRules, grad: Any, x: Any, weight: Any, bias_sizes: Any, stride: Any, padding: Any,
-    dilation: Any, transposed: bool, output_padding: Any, groups: Any, wanted: Sequence[bool],
-) -> Any:  # fmt: skip
+    fakes: FakeRules,
+    grad: Any,
+    x: Any,
+    weight: Any,
+    bias_sizes: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    transposed: bool,
+    output_padding: Any,
+    groups: Any,
+    wanted: Sequence[bool],
+) -> Any:
     """The gradients of the input, the weight and the bias, as far as they are wanted."""
     steps = (stride, padding, dilation)
     if transposed or not fakes.is_known(x) or not is_convolution(fakes, x, weight, groups, *steps):

@@ -19,7 +19,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from . import elementwise_strides
 from .elementwise_strides import result_layout
 from .fake_rules import FakeRules, strides_of
-from .size_products import have_same_sizes, is_same_size
+from .size_products import have_same_sizes
 
 # Operators whose result has the strides of their operand, if its elements fill their memory.
 KEEP_STRIDES = frozenset(
@@ -75,7 +75,7 @@ def real_strides(
     shapes = [one.shape for one in tensors]
     if any(not isinstance(args[at], torch.Tensor) for at in number_operands(func, args)):
         shapes.append(torch.Size())
-    same = all(is_same_shape(shape, result.shape) for shape in shapes)
+    same = all(have_same_sizes(shape, result.shape) for shape in shapes)
     if same and all(is_contiguous(one.shape, one.stride(), skips_ones=True) for one in tensors):
         return strides_of(result.shape)
     layout = result_layout(tensors, with_number=len(shapes) > len(tensors))
@@ -94,11 +94,7 @@ def is_dense(tensor: torch.Tensor) -> bool:
         return False
     sizes, strides = tuple(tensor.shape), tensor.stride()
     order = tuple(sorted(range(len(sizes)), key=lambda dim: (strides[dim], sizes[dim])))
-    return 0 in sizes or elementwise_strides.is_dense(sizes, strides, order)
-
-
-def is_same_shape(shape: Sequence[Any], other: Sequence[Any]) -> bool:
-    return len(shape) == len(other) and all(map(is_same_size, shape, other))
+    return 0 in sizes or elementwise_strides.is_dense_in_order(sizes, strides, order)
 
 
 def is_contiguous(sizes: Sequence[Any], strides: Sequence[Any], skips_ones: bool) -> bool:
@@ -130,11 +126,11 @@ def is_elementwise(func: Any) -> bool:
 
 def number_operands(func: Any, args: Sequence[Any]) -> list[int]:
     """The positions, of these arguments, of operands that may be numbers."""
-    return [at for at in operands(func) if at < len(args)]
+    return [at for at in operand_positions(func) if at < len(args)]
 
 
 @cache
-def operands(func: Any) -> tuple[int, ...]:
+def operand_positions(func: Any) -> tuple[int, ...]:
     """The positions of an operator's two operands."""
     return tuple(
         at for at, argument in enumerate(func._schema.arguments) if argument.name in SCALARS

@@ -29,7 +29,7 @@ def result_layout(operands: Sequence[torch.Tensor], with_number: bool) -> Layout
     alike = all(one == sizes for one, _ in layouts) and not (with_number and sizes)
     strides = common_strides(sizes, [one for _, one in layouts]) if alike else None
     if strides is None:
-        found = [spread(one, own, sizes) for one, own in layouts]
+        found = [strides_over(one, own, sizes) for one, own in layouts]
         strides = strides_in(innermost_first(sizes, found), sizes)
     return sizes, strides
 
@@ -52,18 +52,20 @@ def common_strides(
 ) -> tuple[int, ...] | None:
     """The strides where all operands have the same sizes, and are laid out alike without gaps."""
     backwards = tuple(reversed(range(len(sizes))))
-    if all(is_dense(sizes, one, backwards) for one in strides):
+    if all(is_dense_in_order(sizes, one, backwards) for one in strides):
         return strides_in(backwards, sizes)
-    if len(sizes) == 4 and all(is_dense(sizes, one, CHANNELS_LAST) for one in strides):
+    if len(sizes) == 4 and all(is_dense_in_order(sizes, one, CHANNELS_LAST) for one in strides):
         return strides_in(CHANNELS_LAST, sizes)
     first = strides[0]
     order = tuple(sorted(range(len(sizes)), key=lambda dim: (first[dim], sizes[dim])))
-    if all(one == first for one in strides) and is_dense(sizes, first, order):
+    if all(one == first for one in strides) and is_dense_in_order(sizes, first, order):
         return first
     return None
 
 
-def is_dense(sizes: tuple[int, ...], strides: tuple[int, ...], order: tuple[int, ...]) -> bool:
+def is_dense_in_order(
+    sizes: tuple[int, ...], strides: tuple[int, ...], order: tuple[int, ...]
+) -> bool:
     """Whether the dimensions of more than one element fill their memory in an order."""
     expected = strides_in(order, sizes)
     return all(sizes[dim] == 1 or strides[dim] == expected[dim] for dim in order)
@@ -78,7 +80,7 @@ def strides_in(order: tuple[int, ...], sizes: tuple[int, ...]) -> tuple[int, ...
     return tuple(strides)
 
 
-def spread(
+def strides_over(
     sizes: tuple[int, ...], strides: tuple[int, ...], full: tuple[int, ...]
 ) -> tuple[int, ...]:
     """An operand's strides over the full sizes: 0 where it is repeated."""

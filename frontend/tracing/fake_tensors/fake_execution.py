@@ -264,11 +264,11 @@ def reading_check() -> int:
     is stored beside that: `has check, no writing, no reading, warn`."""
     scratch = torch.empty(1, device="meta")
     storage = scratch.untyped_storage()
-    before = bytes_of(storage)
+    before = struct_bytes(storage)
     torch._C._set_throw_on_mutable_data_ptr(scratch)
-    forbidden = bytes_of(storage)
+    forbidden = struct_bytes(storage)
     torch._C._set_warn_deprecated_on_mutable_data_ptr(scratch)
-    warned = bytes_of(storage)
+    warned = struct_bytes(storage)
     writing = [at for at in range(STORAGE_BYTES) if before[at] != forbidden[at]]
     warning = [at for at in range(STORAGE_BYTES) if forbidden[at] != warned[at]]
     if (
@@ -296,7 +296,7 @@ def makes_reading_fail(offset: int) -> bool:
 
 def lacks_dimension(target: Any, args: list[Any]) -> bool:
     """Whether an operator reads the size of a dimension that its tensor lacks. Its C++ code then
-    reads behind the sizes, and crashes the process on something that is no symbol."""
+    reads past the sizes, and crashes the process on something that is no symbol."""
     name = target_name(target)
     return (
         name in BY_CHANNEL
@@ -309,5 +309,5 @@ def lacks_dimension(target: Any, args: list[Any]) -> bool:
 BY_CHANNEL = frozenset({"batch_norm", "_batch_norm_impl_index"})
 
 
-def bytes_of(storage: torch.UntypedStorage) -> bytes:
+def struct_bytes(storage: torch.UntypedStorage) -> bytes:
     return bytes((ctypes.c_ubyte * STORAGE_BYTES).from_address(storage._cdata))

@@ -148,7 +148,7 @@ def cached_results(
     run: Callable[[], Any],
 ) -> Any:
     """The results of an operator, from the cache if it can be cached, else of `run`."""
-    key = key_of(mode, func, args, kwargs) if is_cacheable(func) else None
+    key = call_key(mode, func, args, kwargs) if is_cacheable(func) else None
     if key is None:
         results = constant_results(mode, func, args, kwargs)
         if results is None and func is aten.index.Tensor:
@@ -242,7 +242,7 @@ def is_cacheable(func: Any) -> bool:
     )
 
 
-def key_of(
+def call_key(
     mode: FakeTensorMode, func: Any, args: Sequence[Any], kwargs: dict[str, Any]
 ) -> tuple[Any, ...] | None:
     """What the results depend on; None if that is more than a key can say."""
@@ -253,11 +253,11 @@ def key_of(
         mode.allow_fallback_kernels,
     ]
     mixed = is_on_some_constants(func, args)
-    if not describe(mode, args, parts, mixed):
+    if not add_descriptions(mode, args, parts, mixed):
         return None
     if kwargs:
         parts.extend(kwargs)
-        if not describe(mode, kwargs.values(), parts, mixed):
+        if not add_descriptions(mode, kwargs.values(), parts, mixed):
             return None
     return tuple(parts)
 
@@ -268,7 +268,7 @@ def is_on_some_constants(func: OpOverload, args: Sequence[Any]) -> bool:
     return len(known) > 1 and not func._schema.is_mutable
 
 
-def describe(
+def add_descriptions(
     mode: FakeTensorMode, operands: Iterable[Any], parts: list[Any], constants: bool
 ) -> bool:
     """Appends descriptions of operands to `parts`; returns whether all can be described.
@@ -284,7 +284,7 @@ def describe(
             parts.append(operand)
         elif isinstance(operand, list | tuple):
             parts.append((cls, len(operand)))
-            if not describe(mode, operand, parts, constants):
+            if not add_descriptions(mode, operand, parts, constants):
                 return False
         else:
             return False
@@ -326,7 +326,7 @@ def recipe_of(
     results: Any,
 ) -> Any:
     """How to make these results again; None if they cannot be made from metadata."""
-    if func._schema.is_mutable and key_of(mode, func, args, kwargs) != key:
+    if func._schema.is_mutable and call_key(mode, func, args, kwargs) != key:
         return None  # it has changed the metadata of an operand
     operands = pytree.arg_tree_leaves(*args, **kwargs)
     memory = {memory_of(operand) for operand in operands if isinstance(operand, FakeTensor)}

@@ -163,7 +163,7 @@ class FakeRules:
     def share(
         self, base: FakeTensor, sizes: Sequence[Size], strides: Sequence[Size], skipped: Size = 0
     ) -> FakeTensor:
-        """Another view of the same memory, which begins behind the elements that are skipped."""
+        """Another view of the same memory, which begins after the elements that are skipped."""
         with in_kernel_invocation_manager(self.mode):
             start = base.storage_offset() + skipped
             meta = aten.as_strided.default(base, sizes, strides, start)

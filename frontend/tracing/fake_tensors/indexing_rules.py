@@ -35,9 +35,16 @@ def is_dimension(x: Any, dim: Any) -> bool:
 
 @rule(aten._to_copy.default)
 def to_copy(
-    fakes: FakeRules, x: Any, *, dtype: Any = None, device: Any = None, layout: Any = None,
-    pin_memory: Any = None, non_blocking: bool = False, memory_format: Any = None,
-) -> Any:  # fmt: skip
+    fakes: FakeRules,
+    x: Any,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    layout: Any = None,
+    pin_memory: Any = None,
+    non_blocking: bool = False,
+    memory_format: Any = None,
+) -> Any:
     """The rule of `to`, for another dtype. A tensor that fills its memory keeps its strides."""
     if not fakes.is_strided(x) or not is_dense(x) or layout not in (None, torch.strided):
         return None

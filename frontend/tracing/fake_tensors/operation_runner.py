@@ -17,7 +17,7 @@ from ..sizes.symbolic_inputs import SymbolicInputs
 from .fake_execution import lacks_dimension
 from .known_numbers import with_known_numbers, with_varying_length
 from .mixed_dtypes import has_mixed_dtypes
-from .refused_dtypes import apply, check_dtypes, dtypes_of_trial
+from .refused_dtypes import apply_node, check_dtypes, dtypes_of_trial
 from .refused_writes import gives_integers_history, refuses_operation
 from .size_fixing import dispatcher_for
 from .torch_log import WithoutTorchLog
@@ -77,26 +77,31 @@ class OperationRunner:
         try:
             with self._symbols.fake_mode, asking, WITHOUT_LOG:
                 check_fakes(target, args, kwargs)
-                result = (apply_to_symbols if exist else apply)(kind, target, args, kwargs)
+                result = (apply_to_symbols if exist else apply_node)(kind, target, args, kwargs)
                 if exist:
                     result = with_varying_length(result, name, *given)
             check_dtypes(name, result, dtypes_of_trial(kind, target, args, kwargs))
             return result
         except (GraphBreak, RecursionError):  # the latter is raised by the interpretation
             raise
-        except SHAPE_DEPENDS as error:
-            if not exist and self._symbols.options.capture_dynamic_output_shape_ops is not False:
-                raise NeedsSymbols from None
-            raise GraphBreak("data-dependent-shape", name) from error
-        except VALUE_DEPENDS as error:
-            if not exist and self._symbols.options.capture_scalar_outputs is not False:
-                raise NeedsSymbols from None
-            raise GraphBreak("data-dependent-value", name) from error
         except Exception as error:
-            if type(error).__name__ == SYMBOL_DEPENDS:
-                self._symbols.shapes.restart_at_origin(error)
-                raise GraphBreak("data-dependent-value", name) from error
-            raise GraphBreak("fake-tensor", f"{name}: {type(error).__name__}: {error}") from error
+            raise self._translate_error(error, name) from error
+
+    def _translate_error(self, error: Exception, name: str) -> GraphBreak | NeedsSymbols:
+        """What to raise for an error of the operator `name` on fake tensors."""
+        exist, options = self._symbols.exist, self._symbols.options
+        if isinstance(error, SHAPE_DEPENDS):
+            if not exist and options.capture_dynamic_output_shape_ops is not False:
+                return NeedsSymbols()
+            return GraphBreak("data-dependent-shape", name)
+        if isinstance(error, VALUE_DEPENDS):
+            if not exist and options.capture_scalar_outputs is not False:
+                return NeedsSymbols()
+            return GraphBreak("data-dependent-value", name)
+        if type(error).__name__ == SYMBOL_DEPENDS:
+            self._symbols.shapes.restart_at_origin(error)
+            return GraphBreak("data-dependent-value", name)
+        return GraphBreak("fake-tensor", f"{name}: {type(error).__name__}: {error}")
 
 
 def check_fakes(target: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
@@ -113,11 +118,11 @@ def apply_to_symbols(kind: str, target: Any, args: list[Any], kwargs: dict[str, 
     """Calls `apply` where sizes may be symbols."""
     try:
         with dispatcher_for(target):
-            return apply(kind, target, args, kwargs)
+            return apply_node(kind, target, args, kwargs)
     except RuntimeError:
         # torch's C++ cannot do this with symbols, its Python can
         with enable_python_dispatcher():
-            return apply(kind, target, args, kwargs)
+            return apply_node(kind, target, args, kwargs)
 
 
 def forget_constants(args: list[Any], kwargs: dict[str, Any]) -> None:

@@ -30,7 +30,11 @@ def of_one(fakes: FakeRules, x: Any, *numbers: Any, **named: Any) -> Any:
     """Elementwise, of a real tensor."""
     if not fakes.are_alike(x) or not x.is_floating_point():
         return None
-    return fakes.make(x, x.shape) if fakes.is_contiguous(x) else laid_out(fakes, x.dtype, x)
+    return (
+        fakes.make(x, x.shape)
+        if fakes.is_contiguous(x)
+        else result_in_any_layout(fakes, x.dtype, x)
+    )
 
 
 @rule(aten.hardtanh.default)
@@ -65,10 +69,10 @@ def elementwise(fakes: FakeRules, dtype: torch.dtype, *operands: Any) -> Any:
         for full in tensors:
             if all(broadcasts_to(tensor.shape, full.shape) for tensor in tensors):
                 return fakes.make(full, full.shape, dtype)
-    return laid_out(fakes, dtype, *operands)
+    return result_in_any_layout(fakes, dtype, *operands)
 
 
-def laid_out(fakes: FakeRules, dtype: torch.dtype, *operands: Any) -> Any:
+def result_in_any_layout(fakes: FakeRules, dtype: torch.dtype, *operands: Any) -> Any:
     """The same, of plain sizes, in any layout."""
     tensors = [one for one in operands if type(one) not in NUMBERS]
     layout = result_layout(tensors, with_number=len(tensors) < len(operands))
@@ -218,13 +222,10 @@ def has_rows(tensor: Any) -> bool:
     )
 
 
-@rule(aten.mean.dim)
-def mean(fakes: FakeRules, x: Any, dims: Any, keepdim: bool = False, *, dtype: Any = None) -> Any:
-    return None if dtype is not None or not dims else reduction(fakes, x, dims, keepdim)
-
-
-@rule(aten.sum.dim_IntList)
-def sum_(fakes: FakeRules, x: Any, dims: Any, keepdim: bool = False, *, dtype: Any = None) -> Any:
+@rule(aten.mean.dim, aten.sum.dim_IntList)
+def sum_or_mean(
+    fakes: FakeRules, x: Any, dims: Any, keepdim: bool = False, *, dtype: Any = None
+) -> Any:
     return None if dtype is not None or not dims else reduction(fakes, x, dims, keepdim)
 
 

@@ -35,7 +35,7 @@ def dtypes_of_trial(
     """The dtypes of the tensors that one of torch's operators returns; none if it is not tried.
     Breaks if torch refuses the dtypes of its operands. Called after it has run on fake tensors,
     which refuse what has a body in C++ that trusts the sizes of its operands (quasirandom numbers):
-    on small tensors it would write to memory that is not theirs."""
+    on small tensors it would write to memory of other objects."""
     leaves = pytree.arg_tree_leaves(*args, **kwargs)
     if not _has_uncommon_dtype(leaves) or not _may_be_tried(target):
         return set()
@@ -43,7 +43,7 @@ def dtypes_of_trial(
         return set()
     try:
         with torch.no_grad(), random_states_kept(leaves):
-            return dtypes_of(apply(kind, target, *pytree.tree_map(_shrink, (args, kwargs))))
+            return dtypes_of(apply_node(kind, target, *pytree.tree_map(_shrink, (args, kwargs))))
     except Exception as error:  # of another kind: of these sizes, not of the dtypes
         if any(refusal in str(error) for refusal in REFUSALS):
             name = target_name(target)
@@ -62,7 +62,7 @@ def dtypes_of(result: Any) -> set[torch.dtype]:
     return {leaf.dtype for leaf in leaves if isinstance(leaf, torch.Tensor)}
 
 
-def apply(kind: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def apply_node(kind: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """Applies a node's operation to objects."""
     if kind == "call_method":
         return getattr(args[0], target)(*args[1:], **kwargs)

@@ -136,7 +136,7 @@ def results_by_twins(
     if not has_sizes_of_products(func) or kwargs.get("memory_format") not in USUAL_FORMATS:
         return None
     try:
-        if is_elementwise(func):
+        if broadcasts(func):
             make_sizes_equal([arg for arg in args if isinstance(arg, torch.Tensor)])
         twins = Twins(rules)
         given = [twins.of(arg) for arg in args]
@@ -179,14 +179,14 @@ def are_usual(func: Any, tensors: Sequence[tuple[FakeTensor, FakeTensor]]) -> bo
         return False
     if func is aten.index.Tensor:
         return all(tensor.dtype in INDICES for tensor, _ in tensors[1:])
-    if not is_elementwise(func):
+    if not broadcasts(func):
         return True
     return all(
         len({*sizes} - {1}) < 2 for sizes in broadcast_sizes([twin for _, twin in tensors])
     ) and all(tensor.dim() or tensor.dtype == dtype for tensor, _ in tensors)
 
 
-def is_elementwise(func: Any) -> bool:
+def broadcasts(func: Any) -> bool:
     """Whether the operands broadcast."""
     return torch.Tag.pointwise in func.tags or func is aten.copy_.default
 

@@ -166,6 +166,7 @@ class Calls:
         raise GraphBreak("unknown-call", f"object.{name}")
 
     def _object_init(self, receiver: UserObject, args: list[Value]) -> Value:
+        """object.__init__; that of an exception keeps the arguments."""
         cls: Any = receiver.cls
         if args and not isinstance(receiver, ExceptionValue):  # as object.__init__ asks
             if cls.__init__ is not object.__init__ or cls.__new__ is object.__new__:

@@ -71,12 +71,7 @@ def begin_construction(
 
 def new_object(tx: TraceContext, cls: type, args: list[Value]) -> Value:
     """object.__new__(cls), and that of the builtin containers and exceptions."""
-    if lookup(cls, "__del__")[0] is not None:
-        raise GraphBreak("unknown-call", f"class {cls.__qualname__} (it defines __del__)")
-    if getattr(cls, "__abstractmethods__", None):
-        raise GraphBreak("exception-leaves", f"TypeError: {cls.__name__} is abstract")
-    if issubclass(cls, BaseExceptionGroup):
-        raise GraphBreak("unknown-call", f"a {cls.__name__}, a group of exceptions")
+    check_instances_are_captured(cls)
     if issubclass(cls, BaseException):
         return ExceptionValue(cls, list(args))
     if issubclass(cls, torch.nn.Module):
@@ -93,6 +88,16 @@ def new_object(tx: TraceContext, cls: type, args: list[Value]) -> Value:
     elif not lays_out_as_object(cls):
         raise GraphBreak("unknown-call", f"class {cls.__qualname__}")
     return UserObject(cls, base=base)
+
+
+def check_instances_are_captured(cls: type) -> None:
+    """Breaks for a class whose new instances are left to Python."""
+    if lookup(cls, "__del__")[0] is not None:
+        raise GraphBreak("unknown-call", f"class {cls.__qualname__} (it defines __del__)")
+    if getattr(cls, "__abstractmethods__", None):
+        raise GraphBreak("exception-leaves", f"TypeError: {cls.__name__} is abstract")
+    if issubclass(cls, BaseExceptionGroup):
+        raise GraphBreak("unknown-call", f"a {cls.__name__}, a group of exceptions")
 
 
 def instantiation_break(cls: type) -> GraphBreak:

@@ -13,6 +13,8 @@ from ...values.objects.exception import ExceptionValue
 
 
 class ExceptionState:
+    """The exceptions of one capture, seen by values as `tx.exceptions`."""
+
     def __init__(self, tx: TraceContext) -> None:
         self._tx = tx
         self.handled: Value | None = None  # the exception that is being handled

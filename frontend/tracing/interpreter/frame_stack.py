@@ -78,7 +78,7 @@ class FrameStack(list[FrameState]):
 
     def instruction(self) -> CodePlace:
         """The place of the instruction being interpreted, as UncapturedCode names it: by the index
-        behind it."""
+        after it."""
         frame = self[-1]
         return CodePlace(frame.decoded.code, frame.pc)
 

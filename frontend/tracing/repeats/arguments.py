@@ -60,6 +60,8 @@ class Arguments:
         return "tuple", value.cls, tuple(map(self._describe, value.items))
 
     def _tensor(self, value: Any) -> Hashable:
+        """A tensor's key: an existing one is the same or different, one made in the capture is
+        known by the order of such tensors, its memory and its metadata."""
         if value.source is not None:
             return self._same(value)
         if value.real is not None or value.gradient is not None:

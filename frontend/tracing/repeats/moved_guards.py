@@ -71,7 +71,7 @@ class MovedGuards:
 
     def _require_class(self, source: Source, log: GuardLog) -> None:
         """Checks that it starts from the class of an object below, which a guard names."""
-        for step in (source, *operands(source)):
+        for step in (source, *key_operands(source)):
             if isinstance(step, TypeOf) and step.of in self.below:
                 if (step.of, Kind.TYPE) in log or (step.of, Kind.TENSOR) in log:
                     return
@@ -106,7 +106,7 @@ def beginnings(source: Source) -> Iterator[Source]:
         yield from beginnings(operand)
 
 
-def operands(source: Source) -> Iterator[Source]:
+def key_operands(source: Source) -> Iterator[Source]:
     for operand in source.operands:
         yield from beginnings(operand)
 

@@ -174,7 +174,7 @@ def is_repeatable(node: torch.fx.Node, inside: set[torch.fx.Node], arguments: Ar
     return all(
         other in inside or other in arguments.made or other.op == "placeholder"
         for other in node.all_input_nodes
-    ) and all(map(is_literal, (*node.args, *node.kwargs.values())))
+    ) and all(map(is_literal_or_node, (*node.args, *node.kwargs.values())))
 
 
 def is_plain_function(target: Any) -> bool:
@@ -183,11 +183,11 @@ def is_plain_function(target: Any) -> bool:
     ) and not isinstance(getattr(target, "__self__", None), torch.nn.Module)
 
 
-def is_literal(argument: Any) -> bool:
+def is_literal_or_node(argument: Any) -> bool:
     if isinstance(argument, tuple | list):
-        return all(map(is_literal, argument))
+        return all(map(is_literal_or_node, argument))
     if isinstance(argument, slice):
-        return all(map(is_literal, (argument.start, argument.stop, argument.step)))
+        return all(map(is_literal_or_node, (argument.start, argument.stop, argument.step)))
     return isinstance(argument, torch.fx.Node) or type(argument) in LITERALS
 
 

@@ -75,7 +75,11 @@ class Repetition:
                 continue
             known = self._value_of(other)
             is_new = known is None or known.source == self._moved.path(source)
-            if id(other) in ids or not is_new or names(value, real) != names(value, other):
+            if (
+                id(other) in ids
+                or not is_new
+                or attribute_names(value, real) != attribute_names(value, other)
+            ):
                 raise CannotMove(source.name)
 
     def _require_unchanged(self) -> None:
@@ -142,6 +146,6 @@ class Repetition:
         tx.work.instructions += call.instructions
 
 
-def names(value: Value, real: Any) -> set[str]:
+def attribute_names(value: Value, real: Any) -> set[str]:
     """The names in an object's own dictionary, where its value stands for one with attributes."""
     return set(instance_dict(real) or ()) if isinstance(value, ObjectAttributes) else set()

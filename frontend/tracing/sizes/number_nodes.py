@@ -58,6 +58,7 @@ class RecordedNumber:
 
 
 def _operators() -> None:
+    """Gives RecordedNumber the operators of numbers, each of which records its call."""
     reflected = ("add", "sub", "mul", "floordiv", "mod", "pow", "truediv")
     for name in (*reflected, "lt", "le", "gt", "ge", "eq", "ne"):
         function = getattr(operator, name)

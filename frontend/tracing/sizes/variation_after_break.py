@@ -62,22 +62,37 @@ def pass_on_variation(
     root: Source = SlotSource(0, "state")
     for suspended, frame in zip(frames, exit_.frames, strict=False):
         values = state_values(suspended.point, frame)
-        carried = carried_slots(suspended.decoded, suspended.point.index, frame)
-        for index, slot in enumerate(sorted(suspended.point.bound)):
-            value = frame.slots[slot]
-            if slot in carried and is_number(value):
-                variation.expect_number(SequenceItem(root, index))
+        expect_carried_numbers(variation, suspended, frame, root)
         for index, value in enumerate(values):
             if value is not None:
                 record_variation(variation, known, value, SequenceItem(root, index))
-        if frame is exit_.frames[-1] and values and gives_varying_number(exit_, frame):
-            variation.expect_number(SequenceItem(root, len(values) - 1))
-        if frame is exit_.frames[-1] and values and exit_.reason.detail in VARYING_LENGTHS:
-            made = SequenceItem(root, len(values) - 1)
-            variation.expect_many(CalculatedNumber(made, len))
-            variation.expect_number(IteratorItem(made, 0))
-            variation.expect_dims(made, 1, [0])
+        if frame is exit_.frames[-1] and values:
+            expect_varying_result(variation, exit_, frame, SequenceItem(root, len(values) - 1))
         root = SequenceItem(root, len(values))
+
+
+def expect_carried_numbers(
+    variation: Variation, suspended: SuspendedFrame, frame: BrokenFrame, root: Source
+) -> None:
+    """Records that variables whose state is at `root` differ in each iteration of the loop around
+    the break."""
+    carried = carried_slots(suspended.decoded, suspended.point.index, frame)
+    for index, slot in enumerate(sorted(suspended.point.bound)):
+        if slot in carried and is_number(frame.slots[slot]):
+            variation.expect_number(SequenceItem(root, index))
+
+
+def expect_varying_result(
+    variation: Variation, exit_: BreakExit, frame: BrokenFrame, result: Source
+) -> None:
+    """Records that the result of the breaking statement, found at `result`, differs in each call if
+    it is likely to."""
+    if gives_varying_number(exit_, frame):
+        variation.expect_number(result)
+    if exit_.reason.detail in VARYING_LENGTHS:
+        variation.expect_many(CalculatedNumber(result, len))
+        variation.expect_number(IteratorItem(result, 0))
+        variation.expect_dims(result, 1, [0])
 
 
 def gives_varying_number(exit_: BreakExit, frame: BrokenFrame) -> bool:

@@ -13,32 +13,25 @@ from ..context import TraceContext
 from ..emitter import Emitter
 from ..identity_key import IdentityKey
 from ..mutable import Mutable
+from ..named_method import NamedMethod
 from ..objects.mro import lookup
 from ..operation import Operation, UnaryOperation
 from ..registry import accepts, method_of
 
 
-class BoundBuiltin(Value):
-    """A builtin type's method bound to a value, not called yet."""
+class BoundBuiltin(NamedMethod):
+    """A builtin type's method bound to a value."""
 
-    __slots__ = ("receiver", "name")
+    __slots__ = ()
     cls: Any = type([].append)
-
-    def __init__(self, receiver: Value, name: str) -> None:
-        super().__init__()
-        self.receiver, self.name = receiver, name
 
     def key(self, tx: TraceContext) -> Any:
         return (IdentityKey(self.receiver), self.name)
 
-    def call(self, tx: TraceContext, args: Args, kwargs: Kwargs) -> Value:
-        return self.receiver.method(tx, self.name, args, kwargs)
-
     def reconstruct(self, emit: Emitter) -> None:
         outer = self.receiver.outer if isinstance(self.receiver, BuiltinContainer) else None
         if outer is None:
-            emit.push(self.receiver)
-            emit.builder.load_attr(self.name)
+            super().reconstruct(emit)
         else:  # the container's own method, past one of that name in the object's class
             method = getattr(self.receiver.python_type(), self.name)
             emit.call(method.__get__, [outer, emit.const(outer.python_type())])

@@ -201,6 +201,7 @@ def copy(tx: TraceContext, self: DequeValue) -> Value:
 
 @wraps(collections.deque)
 def wrap_deque(tx: TraceContext, obj: collections.deque[Any], source: Source | None) -> Value:
+    """A deque, whose items are read when first used."""
     path = require_path(obj, source)
     tx.guards.add(path, Kind.TYPE, collections.deque)
     tx.guards.add(AttrSource(path, "maxlen"), Kind.EQUALS, obj.maxlen)

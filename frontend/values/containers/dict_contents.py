@@ -3,6 +3,7 @@ program stored."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from ....guards.guard import Kind
@@ -77,6 +78,10 @@ class DictContents(BuiltinContainer):
                 add_entry(entries, hashed, key, value)
             self.entries, self.stores = entries, {}
         return self.entries
+
+    def lost_objects(self, tx: TraceContext) -> Iterable[Any] | None:
+        self.all_entries(tx)  # only then is it known whether a store replaced an item or added one
+        return super().lost_objects(tx)
 
     def _read_real(self, tx: TraceContext) -> Entries:
         """The entries of the real dictionary, whose keys are guarded."""

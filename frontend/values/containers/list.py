@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ....errors import GraphBreak
@@ -15,7 +15,7 @@ from ..emitter import Emitter
 from ..iterators.iterator import LITERALS, UNROLLED_LENGTHS, VARYING_LIST
 from ..operation import Operation
 from ..registry import method, wraps
-from .sequence import Sequence, find, repeat_items, wrapped_items
+from .sequence import Sequence, find_item, repeat_items, wrapped_items
 from .slice import SliceValue
 
 ITEMS: Any = vars(Sequence)["items"]
@@ -54,6 +54,9 @@ class ListValue(Sequence):
     def keeps_its_items(self) -> bool:
         """Whether the program has only added to an existing list, and so dropped nothing."""
         return self.unread is not None
+
+    def lost_objects(self, tx: TraceContext) -> Iterable[Any] | None:
+        return [] if self.keeps_its_items else super().lost_objects(tx)
 
     def after_additions(self, items: list[Value]) -> list[Value]:
         """The items now, given those of the existing list."""
@@ -200,7 +203,7 @@ def list_clear(tx: TraceContext, self: ListValue) -> Value:
 
 @method(list, "remove")
 def list_remove(tx: TraceContext, self: ListValue, item: Value) -> Value:
-    found = find(tx, self, item)
+    found = find_item(tx, self, item)
     if found is None:
         raise tx.exceptions.new(ValueError, "list.remove(x): x not in list")
     self.apply(tx, list.__delitem__, slice(found, found + 1))
@@ -222,6 +225,7 @@ def list_copy(tx: TraceContext, self: ListValue) -> Value:
 def list_sort(
     tx: TraceContext, self: ListValue, *, key: Value | None = None, reverse: Value | None = None
 ) -> Value:
+    """Sorts in place. Keys and comparisons that change the list raise ValueError, as in Python."""
     items = self.all(tx)
     tx.effects.change(self)
     self.items = []  # while it is sorted a list is empty, as keys and comparisons may see
@@ -251,6 +255,7 @@ def list_init(tx: TraceContext, self: ListValue, items: Value | None = None) -> 
 
 @wraps(list)
 def wrap_list(tx: TraceContext, obj: list[Any], source: Source | None) -> Value:
+    """A list, whose items are read when first used."""
     if source is None:
         return ListValue(wrapped_items(tx, obj, None))
     tx.guards.add(source, Kind.TYPE, list)

@@ -59,6 +59,7 @@ def dict_setdefault(
 
 @method(dict, "update")
 def dict_update(tx: TraceContext, self: DictValue, *others: Value, **named: Value) -> Value:
+    """Stores the pairs of other mappings, then those given by name."""
     if len(others) > 1:
         raise GraphBreak("exception-leaves", "TypeError: of more than one mapping")
     # OrderedDict's methods set each item by the method of the program's class
@@ -104,6 +105,7 @@ def dict_init(tx: TraceContext, self: DictValue, *others: Value, **named: Value)
 def defaultdict_init(
     tx: TraceContext, self: DictValue, factory: Value | None = None, *others: Value, **named: Value
 ) -> Value:
+    """Stores the factory, and fills a new defaultdict."""
     if self.source is not None:
         raise self.unsupported_use("__init__")
     if (

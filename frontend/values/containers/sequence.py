@@ -304,7 +304,7 @@ def nested_items(tx: TraceContext, value: Value) -> Iterator[Value]:
         yield value
 
 
-def find(tx: TraceContext, self: Sequence, item: Value, *bounds: Value) -> int | None:
+def find_item(tx: TraceContext, self: Sequence, item: Value, *bounds: Value) -> int | None:
     """The position of the first equal item between bounds; None if there is none."""
     for index in range(len(self.items))[
         slice(*(bound.constant() for bound in bounds))
@@ -318,7 +318,7 @@ def find(tx: TraceContext, self: Sequence, item: Value, *bounds: Value) -> int |
 
 @method((list, tuple), "index")
 def sequence_index(tx: TraceContext, self: Sequence, item: Value, *bounds: Value) -> Value:
-    found = find(tx, self, item, *bounds)
+    found = find_item(tx, self, item, *bounds)
     if found is not None:
         return Constant(found)
     if not item.is_constant():

@@ -313,6 +313,7 @@ def wrap_set(tx: TraceContext, obj: set[Any], source: Source | None) -> Value:
     """A set that exists. Its members are read, and guarded, at the first use that needs them."""
 
     def find_members(value: SetValue) -> None:
+        """Reads the members of an existing set, which is then guarded to be equal."""
         if not all(is_literal_or_tuple(item) or isinstance(item, NAMED) for item in obj):
             raise GraphBreak("unsupported-value", "a set of objects")
         if source is not None:

@@ -53,7 +53,7 @@ class BuiltinValue(Value):
             or repr(self.real)
         )
         full = f"{module}.{name}" if module and module != "builtins" else str(name)
-        # classes that nobody has written
+        # classes without source code
         return ".".join(part for part in full.split(".") if not part.startswith("pybind11_detail_"))
 
     def key(self, tx: TraceContext) -> Any:

@@ -75,15 +75,19 @@ class FunctionValue(Mutable):
             return self.attributes[name]
         if name == "__get__":
             return tx.make.bound_method(self, name)
-        if name == "__annotations__" and self.real is None:
+        if self.real is None:
+            return self._made_attribute(tx, name)
+        if not hasattr(self.real, name):
+            raise tx.exceptions.no_attribute("function", name)
+        return tx.wrap(getattr(self.real, name), self.source and AttrSource(self.source, name))
+
+    def _made_attribute(self, tx: TraceContext, name: str) -> Value:
+        """An attribute, not stored by the program, of a function that the program made."""
+        if name == "__annotations__":
             parts = [] if self.annotations is None else self.annotations.unpack(tx)
             tx.effects.change(self)
             self.attributes[name] = tx.make.dict_of(list(zip(parts[::2], parts[1::2], strict=True)))
             return self.attributes[name]
-        if self.real is not None:
-            if not hasattr(self.real, name):
-                raise tx.exceptions.no_attribute("function", name)
-            return tx.wrap(getattr(self.real, name), self.source and AttrSource(self.source, name))
         if name == "__code__":
             return BuiltinValue(self.code)
         if name == "__defaults__":

@@ -29,6 +29,8 @@ def python_of(obj: Any) -> types.FunctionType | None:
 
 
 class ScriptedFunction(UserObject):
+    """A function under torch.jit.script, called by its Python source."""
+
     __slots__ = ()
 
     def tail_call(self, tx: TraceContext, args: Args, kwargs: Kwargs) -> PendingCall:

@@ -3,6 +3,7 @@ after the graph has run."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
@@ -17,7 +18,7 @@ from ....guards.iterators import (
     advance,
     is_strict,
     iterated_container,
-    parts,
+    iterator_parts,
     peek,
     remaining,
 )
@@ -67,6 +68,10 @@ class ExistingIterator(Iterator):
         tx.guards.add_remaining(self.known_source, self.taken, self.cls, exactly=False)
         item = peek(self.real, self.taken - 1)
         return LazyValue(item, IteratorItem(self.known_source, self.taken - 1))
+
+    def lost_objects(self, tx: TraceContext) -> Iterable[Any]:
+        """Until it is exhausted it keeps its container, and that its items."""
+        return [self.taken_from] if self.exhausted else []
 
     @property
     def taken_from(self) -> Any:
@@ -127,7 +132,7 @@ def wrap_made_of_parts(tx: TraceContext, obj: Any, source: Source | None) -> Val
     """An existing enumerate, filter, map or zip, as a new one over what it holds."""
     source = require_path(obj, source)
     tx.guards.add(source, Kind.TYPE, type(obj))
-    held = parts(obj)
+    held = iterator_parts(obj)
     paths = [IteratorPart(source, position) for position in range(len(held))]
     if isinstance(obj, enumerate):
         return tx.objects.remember(
@@ -146,7 +151,7 @@ def wrap_made_of_parts(tx: TraceContext, obj: Any, source: Source | None) -> Val
 
 
 def has_parts(count: int, iterator: Any) -> bool:
-    return len(parts(iterator)) == count
+    return len(iterator_parts(iterator)) == count
 
 
 def has_strictness(strict: bool, iterator: Any) -> bool:

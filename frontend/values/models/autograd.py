@@ -31,7 +31,7 @@ def apply(tx: TraceContext, cls: Value, *args: Value, **kwargs: Value) -> Value:
         )
     if cls.cls is BackwardHookFunction:  # torch.utils.hooks looks for its node by name
         return set_up_hooks(tx)
-    return autograd_function.apply(tx, cls, list(args))
+    return autograd_function.call_apply(tx, cls, list(args))
 
 
 @models(BackwardHook.setup_input_hook, BackwardHook.setup_output_hook)
@@ -58,7 +58,7 @@ def is_hook(node: torch.fx.Node) -> bool:
 
 def may_pass_through_the_past(tx: TraceContext, asked: Value) -> bool:
     """Whether derivatives with respect to inputs of the graph may reach these by way of operations
-    before the graph, of which it knows nothing: another input is no leaf. Guarded."""
+    before the graph, which it does not contain: another input is no leaf. Guarded."""
     asked = tx.look(asked)
     tensors = [tx.look(item) for item in (asked.items if isinstance(asked, Sequence) else [asked])]
     inputs = [

@@ -108,7 +108,9 @@ def accumulate(tx: TraceContext, leaf: TensorValue, given: TensorValue, shared: 
     before = tx.look(leaf.attribute(tx, "grad"))
     if before.is_none():
         stored = (
-            copy_gradient(tx, leaf, given) if shared or not fits(leaf.fake, given.fake) else given
+            copy_gradient(tx, leaf, given)
+            if shared or not has_gradient_strides(leaf.fake, given.fake)
+            else given
         )
         leaf.set_attribute(tx, "grad", stored)
     elif is_strided(before) and not before.fake.requires_grad:
@@ -122,7 +124,7 @@ def is_dense(fake: torch.Tensor) -> bool:
     return bool(torch.ops.aten.is_non_overlapping_and_dense.default(fake))
 
 
-def fits(leaf: torch.Tensor, gradient: torch.Tensor) -> bool:
+def has_gradient_strides(leaf: torch.Tensor, gradient: torch.Tensor) -> bool:
     """Whether a gradient has the strides that torch gives to those of a leaf."""
     if not is_dense(leaf):
         return gradient.is_contiguous()

@@ -90,6 +90,8 @@ def attribute_name(name: Value) -> str:
 def builtin_getattr(
     tx: TraceContext, obj: Value, name: Value, default: Value | None = None
 ) -> Value:
+    """An AttributeError of the program's __getattr__ gives the default, too; for a tensor, hasattr
+    decides."""
     if (
         default is not None
         and isinstance(obj, TensorValue)
@@ -293,7 +295,11 @@ def builtin_min(
 
 
 def _number(cls: type, name: str) -> Callable[..., Value]:
+    """The model of int, float or complex. `name`: the special method that it calls."""
+
     def convert(tx: TraceContext, *args: Value) -> Value:
+        """Converts a tensor, an array, an object with that special method, a number that varies, or
+        a literal."""
         if args and isinstance(args[0], TensorValue):
             return number_of(tx, cls, args[0])
         if args and isinstance(args[0], ArrayValue) and not args[0].fake.dim():

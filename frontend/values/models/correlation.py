@@ -25,6 +25,7 @@ def cov(
     fweights: Value | None = None,
     aweights: Value | None = None,
 ) -> Value:
+    """Without weights, the covariance in operators that read no value; else one node."""
     given = {"correction": correction, "fweights": fweights, "aweights": aweights}
     named = {name: tx.look(value) for name, value in given.items() if value is not None}
     weights = [named[name] for name in ("fweights", "aweights") if name in named]
@@ -40,6 +41,7 @@ def cov(
 
 @method(torch.Tensor, "corrcoef")
 def corrcoef(tx: TraceContext, self: TensorValue) -> Value:
+    """Covariances divided by both deviations, as in torch's kernel."""
     if not can_be_correlated(tx, self, 1):
         return tx.graph.call("call_method", "corrcoef", [self], {})
     covariances = covariance(tx, self, Constant(1))

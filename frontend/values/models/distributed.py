@@ -2,7 +2,7 @@
 
 The graph names a process group by its name, and guards say that it is the group of the capture.
 What is not known here (other collectives, lists of ranks, tensors with gradients that a collective
-would write) runs in Python, behind a break.
+would write) runs in Python, after a break.
 """
 
 from __future__ import annotations
@@ -172,6 +172,8 @@ def broadcast(
     async_op: Value | None = None,
     group_src: Value | None = None,
 ) -> Value:
+    """Starts a collective that gives each rank the tensor of `src`, or of `group_src` within the
+    group."""
     result, real = plain_tensor(tx, tensor), group_of(tx, group)
     of_world, of_group = (None if rank is None else rank.constant() for rank in (src, group_src))
     try:

@@ -334,6 +334,8 @@ def single_result(module: torch.fx.GraphModule) -> torch.fx.GraphModule:
 def associative_scan(
     call: OperatorCall, combine: Value, scanned: Value, additional: Value
 ) -> Value:
+    """Interprets torch's kernel in Python. Its autograd kernel takes no gradients of additional
+    inputs."""
     tx = call.tx
     kernel = call.operator.py_kernels.get(DispatchKey.CompositeExplicitAutograd)
     if type(kernel) is not FunctionType:

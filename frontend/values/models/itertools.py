@@ -190,6 +190,7 @@ class Slice(Iterator):
         self.at, self.wanted, self.stop, self.step = 0, start, stop, step
 
     def next(self, tx: TraceContext) -> Value | None:
+        """The next item of an islice: skips to the wanted position first."""
         if self.inner is None:
             return None
         while self.at < self.wanted:
@@ -237,6 +238,7 @@ class Flat(Iterator):
         self.current: Value | None = None
 
     def next(self, tx: TraceContext) -> Value | None:
+        """The next item of the current iterator, or of the first iterable after it that has one."""
         while self.outer is not None:
             if self.current is None:
                 following = self.outer.next(tx)
@@ -280,10 +282,10 @@ def count(tx: TraceContext, start: Value | None = None, step: Value | None = Non
 
 @models(itertools.repeat)
 def repeat(tx: TraceContext, object: Value, times: Value | None = None) -> Value:
-    return Repeat(object, None if times is None else max(0, number(tx, times)))
+    return Repeat(object, None if times is None else max(0, int_argument(tx, times)))
 
 
-def number(tx: TraceContext, value: Value) -> int:
+def int_argument(tx: TraceContext, value: Value) -> int:
     """An int argument of a C function. Breaks for others, which Python may refuse."""
     found = value.constant()
     if not isinstance(found, int):
@@ -318,7 +320,7 @@ def islice(tx: TraceContext, iterable: Value, *bounds: Value) -> Value:
 
 @models(itertools.product)
 def product(tx: TraceContext, *iterables: Value, repeat: Value | None = None) -> Value:
-    options = {} if repeat is None else {"repeat": number(tx, repeat)}
+    options = {} if repeat is None else {"repeat": int_argument(tx, repeat)}
     pools = [iterable.unpack(tx) for iterable in iterables]
     return ArrangementIterator(itertools.product, pools, options)
 
@@ -337,7 +339,7 @@ def permutations(tx: TraceContext, iterable: Value, r: Value | None = None) -> V
 def length(tx: TraceContext, value: Value) -> int:
     """The length of the tuples that an iterator returns. Breaks for a negative one, which Python
     refuses."""
-    found = number(tx, value)
+    found = int_argument(tx, value)
     if found < 0:
         raise GraphBreak("unknown-call", "itertools with a negative length")
     return found

@@ -103,7 +103,7 @@ def _function_of_literals(name: str) -> None:
 
     @models(function)
     def make(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
-        if not all(map(is_literal, (*args, *kwargs.values()))):
+        if not all(map(is_specialised, (*args, *kwargs.values()))):
             raise GraphBreak("unknown-call", f"numpy.{name}")
         given = [arg.literal(tx) for arg in args]
         made = run_on_stand_ins(lambda: function(*given, **literals(tx, kwargs)))
@@ -121,10 +121,10 @@ def _class_of_scalars(cls: type) -> None:
         return fold(tx, cls, [*args], {}) if found is None else found
 
 
-def is_literal(value: Value) -> bool:
+def is_specialised(value: Value) -> bool:
     """Whether a number, or a tuple of numbers, is written in the program, or guarded already."""
     if isinstance(value, Sequence):
-        return all(map(is_literal, value.items))
+        return all(map(is_specialised, value.items))
     return isinstance(value, Constant) and not is_dynamic(value)
 
 

@@ -51,10 +51,10 @@ def covers_all(tx: TraceContext, input: Value, window: Value, dims: int) -> bool
     if len(sizes) != dims or not any(isinstance(size, SymbolicNumber) for size in sizes):
         return False
     ends = input.fake.shape[-dims:]
-    return input.fake.is_contiguous() and all(map(is_size, sizes, ends))
+    return input.fake.is_contiguous() and all(map(equals_size, sizes, ends))
 
 
-def is_size(number: Value, size: int | torch.SymInt) -> bool:
+def equals_size(number: Value, size: int | torch.SymInt) -> bool:
     """Whether a number is this size whatever the symbols are."""
     if isinstance(number, SymbolicNumber) and isinstance(size, torch.SymInt):
         return bool(number.sym.node.expr == size.node.expr)

@@ -49,7 +49,7 @@ def manual_seed(tx: TraceContext, seed: Value) -> Value:
 def set_rng_state(tx: TraceContext, new: Value) -> Value:
     state = checked_state(tx, new, STATE, "torch.set_rng_state()")
     if state.source is None or state.real is None:
-        restore(tx, state, default_generator(tx))
+        restore_state(tx, state, default_generator(tx))
     else:
         tx.random.store(tx, state)
     return Constant(None)
@@ -82,7 +82,7 @@ def checked_state(tx: TraceContext, state: Value, like: torch.Tensor, what: str)
     return state
 
 
-def restore(tx: TraceContext, state: TensorValue, generator: Value) -> None:
+def restore_state(tx: TraceContext, state: TensorValue, generator: Value) -> None:
     tx.graph.function(restore_random_state, state, generator=generator)
 
 
@@ -107,7 +107,7 @@ def get_state(tx: TraceContext, generator: Value) -> Value:
 @models(torch.Generator.set_state)
 def set_state(tx: TraceContext, generator: Value, new: Value) -> Value:
     like = state_of(tx, generator)
-    restore(tx, checked_state(tx, new, like, "Generator.set_state()"), generator)
+    restore_state(tx, checked_state(tx, new, like, "Generator.set_state()"), generator)
     return generator
 
 

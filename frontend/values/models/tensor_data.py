@@ -176,7 +176,7 @@ def number_as_tensor(tx: TraceContext, number: Value, how: dict[str, Value]) -> 
     return tx.graph.function(torch.scalar_tensor, number, **how)
 
 
-def is_number(item: Value) -> bool:
+def is_numeric_item(item: Value) -> bool:
     if isinstance(item, Constant):
         return type(item.object) in (int, float) or is_scalar(item.object)
     if isinstance(item, ArrayValue):
@@ -195,7 +195,7 @@ def is_tensor_of_number(item: Value) -> bool:
 
 
 def numbers_in(
-    tx: TraceContext, data: Value, is_item: Callable[[Value], bool] = is_number
+    tx: TraceContext, data: Value, is_item: Callable[[Value], bool] = is_numeric_item
 ) -> tuple[list[int], list[Value]] | None:
     """The sizes and the items of nested lists of equal lengths; None for other data."""
     data = tx.look(data)

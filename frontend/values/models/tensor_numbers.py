@@ -77,7 +77,7 @@ def tensor_float(tx: TraceContext, self: TensorValue) -> Value:
 
 
 @method(torch.Tensor, "equal")
-def equal(tx: TraceContext, self: TensorValue, other: Value) -> Value:
+def tensor_equal(tx: TraceContext, self: TensorValue, other: Value) -> Value:
     """Compares element by element, and reads whether all are equal."""
     other = tx.look(other)
     if not isinstance(other, TensorValue) or not is_compared(self, other):

@@ -45,6 +45,7 @@ def tensor_str(tx: TraceContext, self: TensorValue) -> Value:
 
 @models(repr)
 def builtin_repr(tx: TraceContext, obj: Value) -> Value:
+    """The text of literals, of containers of them, and of objects with a __repr__ in Python."""
     if isinstance(obj, UserObject):
         return check_result_type(
             obj._call_special(tx, "__repr__", [], "has no repr()"), str, "__repr__"

@@ -8,7 +8,7 @@ import torch
 
 
 class TorchFunctionCalls:
-    """torch calls it where operators run on fake tensors; or nobody does, where it is interpreted.
+    """torch calls it where operators run on fake tensors; or does not, where it is interpreted.
     A capture does one or the other."""
 
     def __init__(self) -> None:

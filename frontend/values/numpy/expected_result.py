@@ -77,12 +77,12 @@ class StandIns:
             array = np.zeros(sizes, dtype) if zero else np.ones(sizes, dtype)
             if dtype.kind not in "iub" and len(sizes) > 1:
                 array += np.eye(*sizes[-2:], dtype=dtype)
-            array = laid_out(array, fake)
+            array = with_strides_like(array, fake)
         self.made.append((array, fake))
         return array
 
 
-def laid_out(array: Any, fake: torch.Tensor) -> Any:
+def with_strides_like(array: Any, fake: torch.Tensor) -> Any:
     """The array with strides in the order of a tensor's, and gaps where it has some."""
     strides = [size_now(stride) for stride in fake.stride()]
     if any(stride == 0 and size > 1 for stride, size in zip(strides, array.shape, strict=True)):

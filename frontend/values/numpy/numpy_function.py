@@ -53,6 +53,8 @@ class NumpyFunction(BuiltinValue):
     __slots__ = ()
 
     def call(self, tx: TraceContext, args: Args, kwargs: Kwargs) -> Value:
+        """Calls the function on arrays as torch's operators would, on literals now. Breaks for
+        results that are no literals, and calls that warn."""
         refuse_disallowed(self.real)
         given = [tx.look(arg) for arg in args]
         named = {name: tx.look(arg) for name, arg in kwargs.items()}

@@ -34,7 +34,7 @@ from ..tensor.symbolic_number import (
 TYPED_BY_DATA = frozenset({torch.tensor, torch.as_tensor, torch.asarray})
 
 
-def is_number(obj: Any) -> bool:
+def is_numpy_number(obj: Any) -> bool:
     """Whether an object is a numpy scalar of numbers."""
     numpy = sys.modules["numpy"]
     return isinstance(obj, numpy.number | numpy.bool_)
@@ -194,7 +194,7 @@ def operate_on_scalar(tx: TraceContext, op: Operation, left: Value, right: Value
 
 def holds_scalar(value: Value) -> bool:
     """Whether it is a scalar of NumPy's that is a literal."""
-    return type(value) is Constant and is_number(value.object)
+    return type(value) is Constant and is_numpy_number(value.object)
 
 
 def product_of(tx: TraceContext, sizes: Sequence) -> Value | None:

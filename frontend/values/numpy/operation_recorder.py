@@ -49,6 +49,8 @@ class OperationRecorder(TorchFunctionMode):
         self.expected: list[tuple[TensorValue, str]] = []
 
     def __torch_function__(self, func: Any, types_: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """Adds a node for what torch._numpy calls; questions about dtypes and shapes are answered
+        from the fake tensor, and reads of values break."""
         named = kwargs or {}
         receiver = getattr(func, "__self__", None)
         if isinstance(receiver, types.GetSetDescriptorType):

@@ -55,6 +55,8 @@ class ReversedArray(Value):
         raise GraphBreak("data-dependent-branch", "")
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
+        """Attributes of the array itself, but for strides and the transposed view, which steps
+        reverse."""
         if name == "strides":
             size = dtype_of(self.fake.dtype).itemsize
             steps = enumerate(self.fake.stride())

@@ -148,14 +148,7 @@ def bind(tx: TraceContext, raw: Any, receiver: Value, cls: Value, source: Source
     if kind is types.FunctionType or is_cython_function(raw):
         return MethodValue(receiver, tx.wrap(raw, source))
     if kind is classmethod:
-        inner, path = raw.__func__, attribute_path(source, "__func__")
-        if (
-            CLASSMETHODS_BIND
-            and type(inner) is not types.FunctionType
-            and hasattr(type(inner), "__get__")
-        ):
-            return bind(tx, inner, cls, cls, path)
-        return MethodValue(cls, tx.wrap(inner, path))
+        return bind_classmethod(tx, raw, cls, source)
     if kind is staticmethod:
         return tx.wrap(raw.__func__, attribute_path(source, "__func__"))
     if kind in (types.MethodDescriptorType, types.WrapperDescriptorType):
@@ -166,14 +159,28 @@ def bind(tx: TraceContext, raw: Any, receiver: Value, cls: Value, source: Source
         if raw.fget is None:
             raise GraphBreak("exception-leaves", "AttributeError of a property")
         return property_function(tx, raw, source, "fget").call(tx, [receiver], {})
-    if hasattr(kind, "__get__"):
-        if (
-            type(raw).__module__.split(".")[0] == "torch"
-            and type(lookup(kind, "__get__")[1]) is not types.FunctionType
-        ):
-            raise GraphBreak("unsupported-value", f"descriptor {kind.__name__}")
-        return tx.wrap(raw, source).method(tx, "__get__", [receiver, cls], {})
-    return tx.objects.wrap_held(raw, source)
+    if not hasattr(kind, "__get__"):
+        return tx.objects.wrap_held(raw, source)
+    if (
+        kind.__module__.split(".")[0] == "torch"
+        and type(lookup(kind, "__get__")[1]) is not types.FunctionType
+    ):
+        raise GraphBreak("unsupported-value", f"descriptor {kind.__name__}")
+    return tx.wrap(raw, source).method(tx, "__get__", [receiver, cls], {})
+
+
+def bind_classmethod(
+    tx: TraceContext, raw: classmethod[Any, Any, Any], cls: Value, source: Source | None
+) -> Value:
+    """raw.__get__(None, cls)."""
+    inner, path = raw.__func__, attribute_path(source, "__func__")
+    if (
+        CLASSMETHODS_BIND
+        and type(inner) is not types.FunctionType
+        and hasattr(type(inner), "__get__")
+    ):
+        return bind(tx, inner, cls, cls, path)
+    return MethodValue(cls, tx.wrap(inner, path))
 
 
 def property_function(tx: TraceContext, raw: property, source: Source | None, part: str) -> Value:

@@ -62,6 +62,7 @@ class ExceptionValue(UserObject):
         return super().generic_attribute(tx, name)
 
     def generic_set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
+        """Stores as BaseException does: checks causes and contexts; a cause hides the context."""
         is_none = value.is_none()
         if name == "__traceback__":
             if self.source is None and (is_none or isinstance(value, Traceback)):

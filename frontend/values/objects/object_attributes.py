@@ -219,6 +219,8 @@ class ObjectAttributes(Mutable):
         return self.base is not None and raw.__objclass__ is self.base.python_type()
 
     def _slot(self, tx: TraceContext, name: str) -> Value:
+        """The content of a slot: what the program stored, or the object's own. An empty one
+        breaks."""
         if name in self.attrs:
             value = self.attrs[name]
         elif (held := slot_of(self.real, lookup(self.cls, name)[1])) is not MISSING:

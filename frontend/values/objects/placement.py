@@ -3,14 +3,6 @@ mesh. torch's own are immutable, so they are literals."""
 
 from __future__ import annotations
 
-from typing import Any
-
-from ....guards.guard import Kind
-from ....guards.source import Source
-from ..base import Value
-from ..constant import Constant
-from ..context import TraceContext
-
 PACKAGE = "torch.distributed.tensor"
 
 
@@ -19,8 +11,3 @@ def is_placement(cls: type) -> bool:
     return cls.__module__.startswith(PACKAGE) and any(
         base.__name__ == "Placement" and base.__module__.startswith(PACKAGE) for base in cls.__mro__
     )
-
-
-def wrap_placement(tx: TraceContext, obj: Any, source: Source | None) -> Value:
-    tx.guards.add(source, Kind.EQUALS, obj)
-    return Constant(obj, source)

@@ -46,6 +46,8 @@ class PythonModule(Value):
         return isinstance(other, PythonModule) and self.real is other.real
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
+        """An attribute of a module: what the program stored, its variable, or what its __getattr__
+        gives."""
         own = vars(self.real)
         if (id(own), name) in tx.effects.globals:
             return tx.effects.globals[id(own), name][1]

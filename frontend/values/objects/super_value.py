@@ -24,7 +24,7 @@ class SuperValue(Value):
         return super
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
-        """The attribute of the first class behind `cls` in the receiver's method resolution
+        """The attribute of the first class after `cls` in the receiver's method resolution
         order."""
         of_class = isinstance(self.receiver, ClassValue) and self.cls in (
             self.receiver.cls.__mro__ or ()
@@ -46,6 +46,8 @@ class SuperValue(Value):
     def _bind_found(
         self, tx: TraceContext, owner: type, name: str, start: type, of_class: bool
     ) -> Value:
+        """Binds an attribute found in `owner`. `of_class`: the receiver is a class, so functions
+        stay functions."""
         raw, source = raw_attribute(tx, owner, name, None)
         if isinstance(raw, property) and type(raw).__get__ is property.__get__ and not of_class:
             return property_function(tx, raw, source, "fget").call(tx, [self.receiver], {})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import types
+from collections.abc import Iterable
 from typing import Any
 
 from ....errors import GraphBreak
@@ -50,6 +51,13 @@ class UserObject(ObjectAttributes):
         if found is not object.__hash__ or lookup(self.cls, "__eq__")[1] is not object.__eq__:
             raise self.unsupported_use("as a dictionary key, by its own __hash__ or __eq__")
         return tx.objects.identity_key(self, self.real)
+
+    def lost_objects(self, tx: TraceContext) -> Iterable[Any]:
+        """What its dictionary held under names that were stored; of slots it is not known."""
+        own = instance_dict(self.real) or {}
+        for name in self.attrs:
+            raw = lookup(self.cls, name)[1]
+            yield object() if isinstance(raw, types.MemberDescriptorType) else own.get(name)
 
     def special_method(self, tx: TraceContext, name: str) -> Value | None:
         """The method that Python looks up on the class for an operation, bound; None if there is

@@ -73,7 +73,7 @@ OTHER_BACKWARDS = ("boxed_grads_call", "clear_saved_tensors_on_access")
 ONCE = once_differentiable(print).__code__  # of every backward under that decorator
 
 
-def apply(tx: TraceContext, cls: ClassValue, args: list[Value]) -> Value:
+def call_apply(tx: TraceContext, cls: ClassValue, args: list[Value]) -> Value:
     """cls.apply(*args)."""
     function: Any = cls.cls
     tx.modes.require_known_grad_mode()  # inside the backward pass of another

@@ -63,7 +63,7 @@ def fixed_object(tx: TraceContext, value: Value) -> Any:
 
 
 def add_model(method: str, by_position: tuple[str, ...]) -> None:
-    """Registers the model of a method of DTensor. by_position: the names of those arguments behind
+    """Registers the model of a method of DTensor. by_position: the names of those arguments after
     the tensor that may be given by position."""
 
     @models((API, f"DTensor.{method}"))

@@ -13,7 +13,6 @@ import torch
 import torch.fx
 
 from ....backends.graph.wrappers import is_distributed
-from ....errors import GraphBreak
 from ....guards.source import Source
 from ..base import Value
 from ..context import TraceContext
@@ -73,11 +72,7 @@ class OverridingWrapper(TensorObject):
         raw, source = self.raw_attribute(tx, name)
         return bind(tx, raw, self, ClassValue(self.cls, self.class_path), source)
 
-    def set_attribute(self, tx: TraceContext, name: str, value: Value) -> None:
-        raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {self.describe()}")
-
-    def del_attribute(self, tx: TraceContext, name: str) -> None:
-        raise GraphBreak("unsupported-mutation", f"of attribute '{name}' of {self.describe()}")
+    set_attribute, del_attribute = Value.set_attribute, Value.del_attribute  # which break
 
     def reconstruct(self, emit: Emitter) -> None:
         self.plain.reconstruct(emit)

@@ -70,7 +70,7 @@ def is_one_bool(tx: TraceContext, tensor: Any) -> bool:
     )
 
 
-def is_index(tx: TraceContext, value: Value) -> bool:
+def is_single_index(tx: TraceContext, value: Value) -> bool:
     """Whether indexing with a value is, to torch, indexing with the one int that it holds."""
     if not is_integer_tensor(value):
         return False

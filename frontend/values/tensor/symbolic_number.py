@@ -387,7 +387,7 @@ def power_of_a_literal(tx: TraceContext, base: Value, exponent: Value) -> bool:
 
 
 def can_round(tx: TraceContext, number: Value, digits: Value | None = None) -> bool:
-    """Whether round() gives an int of 64 bits; or a float: with digits behind the point it is never
+    """Whether round() gives an int of 64 bits; or a float: with digits after the point it is never
     too large for one."""
     if digits is None:
         return number.python_type() is float and AS_INT(tx, number)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -20,6 +20,7 @@ from ..context import TraceContext
 from ..emitter import Emitter
 from ..identity_key import IdentityKey
 from ..mutable import Mutable
+from ..named_method import NamedMethod
 from ..numpy.numpy_number import written_number
 from ..operation import UnaryOperation
 from ..registry import accepts, method_of
@@ -89,6 +90,8 @@ class TensorValue(Value):
         )
 
     def attribute(self, tx: TraceContext, name: str) -> Value:
+        """By what its name is in the tables: computed here, equal for equal metadata, a node, a
+        method, or an attribute that the program stored."""
         handler = ATTRIBUTES.get(name)
         if handler is not None:
             return handler(tx, self)
@@ -244,8 +247,8 @@ class TensorValue(Value):
         tx.graph.function(operator.setitem, of, key, written_number(tx, tx.look(value)))
 
     def _check_mask(self, tx: TraceContext, key: Value) -> None:
-        """Checks the sizes of a mask, which fake tensors do not: an assignment to what nobody reads
-        may be dropped, and its error with it."""
+        """Checks the sizes of a mask, which fake tensors do not: an assignment to what nothing
+        reads may be dropped, and its error with it."""
         key = tx.look(key)
         if not isinstance(key, TensorValue) or key.fake.dtype is not torch.bool:
             return
@@ -318,6 +321,9 @@ class Gradient(StoredAttribute):
     __slots__ = ()
     name = "grad"
 
+    def lost_objects(self, tx: TraceContext) -> Iterable[Any] | None:
+        return None if self.of.real is None else [self.of.real.grad]
+
 
 class Data(StoredAttribute):
     """The .data of a tensor: `stored` is the tensor whose memory it shares since."""
@@ -349,24 +355,13 @@ def is_same_window(one: torch.Tensor, other: torch.Tensor) -> bool:
     )
 
 
-class TensorMethod(Value):
-    """A method of a tensor, not called yet."""
+class TensorMethod(NamedMethod):
+    """A method of a tensor."""
 
-    __slots__ = ("receiver", "name")
-
-    def __init__(self, receiver: TensorValue, name: str) -> None:
-        super().__init__()
-        self.receiver, self.name = receiver, name
+    __slots__ = ()
 
     def python_type(self) -> type:
         return type(getattr(torch.empty(0), self.name))
-
-    def call(self, tx: TraceContext, args: Args, kwargs: Kwargs) -> Value:
-        return self.receiver.method(tx, self.name, args, kwargs)
-
-    def reconstruct(self, emit: Emitter) -> None:
-        emit.push(self.receiver)
-        emit.builder.load_attr(self.name)
 
 
 def _shape(tx: TraceContext, tensor: TensorValue) -> Value:

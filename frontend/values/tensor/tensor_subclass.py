@@ -27,6 +27,7 @@ from ..containers.slice import SliceValue
 from ..context import TraceContext
 from ..emitter import Emitter
 from ..identity_key import IdentityKey
+from ..named_method import NamedMethod
 from ..objects.attribute_storage import instance_dict
 from ..objects.class_value import ClassValue, raw_attribute
 from ..objects.mro import lookup
@@ -124,15 +125,12 @@ class TensorObject(UserObject):
         return call_unwrapped(tx, lambda tx, a: a.apply_unary(tx, op), [self], {})
 
 
-class SubclassMethod(Value):
-    """A method that such an object inherits from torch, not called yet."""
+class SubclassMethod(NamedMethod):
+    """A method that such an object inherits from torch."""
 
-    __slots__ = ("receiver", "name")
+    __slots__ = ()
+    receiver: TensorObject
     cls = types.BuiltinMethodType
-
-    def __init__(self, receiver: TensorObject, name: str) -> None:
-        super().__init__()
-        self.receiver, self.name = receiver, name
 
     def call(self, tx: TraceContext, args: Args, kwargs: Kwargs) -> Value:
         """Calls the method of torch by way of the class's __torch_function__; directly where that
@@ -144,10 +142,6 @@ class SubclassMethod(Value):
         if type(raw) is types.FunctionType:  # it asks itself, or only what it calls does
             return tx.wrap(raw, None).call(tx, given, kwargs)
         return call_method_in_c(tx, raw, self.name, given, kwargs)
-
-    def reconstruct(self, emit: Emitter) -> None:
-        emit.push(self.receiver)
-        emit.builder.load_attr(self.name)
 
 
 def call_method_in_c(tx: TraceContext, raw: Any, name: str, args: Args, kwargs: Kwargs) -> Value:

@@ -50,7 +50,7 @@ def interpret_without_effects(
     """Interprets a call with gradients enabled or disabled, and without side effects; its nodes
     become one node."""
     mark, before, effects = tx.graph.mark(), torch.is_grad_enabled(), tx.effects
-    trace: Any = tx  # whose effects nobody else replaces
+    trace: Any = tx  # whose effects nothing else replaces
     trace.effects = NoEffects(effects, args)
     torch._C._set_grad_enabled(grad)
     try:

@@ -17,7 +17,7 @@ from ..base import Value
 from ..constant import Constant
 from ..containers.slice import SliceValue
 from ..context import TraceContext
-from .read_number import INDICES, is_index, is_integer_tensor
+from .read_number import INDICES, is_integer_tensor, is_single_index
 from .symbolic_number import SymbolicNumber
 
 WHOLE = slice(None)
@@ -91,7 +91,7 @@ def read_indices(tx: TraceContext, key: Value) -> Value:
 
 
 def read_index(tx: TraceContext, item: Value) -> Value:
-    if is_index(tx, item):
+    if is_single_index(tx, item):
         return item.method(tx, "item", [], {})
     if type(item) is not SliceValue:
         return item.as_index(tx)

@@ -163,7 +163,7 @@ class WrapperTensor(TensorValue):
         found = vars(self.fake)[name]
         if isinstance(found, torch.Tensor):
             return tx.graph.function(getattr, self, Constant(name))
-        if not is_literal(found):
+        if not is_immutable(found):
             raise self.unsupported_use(f"attribute {name}")
         return tx.wrap(found, None)
 
@@ -178,10 +178,10 @@ def is_code(raw: Any) -> bool:
     return isinstance(raw, types.FunctionType | classmethod | staticmethod | property)
 
 
-def is_literal(obj: Any) -> bool:
+def is_immutable(obj: Any) -> bool:
     """Whether an attribute cannot change: a literal, or a tuple of literals."""
     if isinstance(obj, tuple):
-        return all(map(is_literal, obj))
+        return all(map(is_immutable, obj))
     return isinstance(obj, (*LITERAL_TYPES, torch.dtype, torch.device, torch.layout))
 
 

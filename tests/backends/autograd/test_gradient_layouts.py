@@ -146,7 +146,7 @@ def test_a_contiguous_graph_is_not_asked_about(monkeypatch):
     monkeypatch.setattr(
         gradient_layouts.GradientLayouts, "find", lambda *given: pytest.fail("asked")
     )
-    monkeypatch.setattr(gradient_layouts, "laid_out", lambda *given: pytest.fail("copied"))
+    monkeypatch.setattr(gradient_layouts, "with_layout", lambda *given: pytest.fail("copied"))
     compiled = framejit.compile(lambda x, y: (x @ y.t()).sin(), backend="native")
     leaves = numbers(3, 4).requires_grad_(), numbers(5, 4).requires_grad_()
     torch.autograd.grad(compiled(*leaves), leaves, torch.ones(3, 5))
@@ -154,7 +154,7 @@ def test_a_contiguous_graph_is_not_asked_about(monkeypatch):
 
 
 def test_nothing_is_copied_where_layouts_agree(monkeypatch):
-    monkeypatch.setattr(gradient_layouts, "laid_out", lambda *given: pytest.fail("copied"))
+    monkeypatch.setattr(gradient_layouts, "with_layout", lambda *given: pytest.fail("copied"))
     compiled = framejit.compile(lambda x: CONVOLUTION(x).relu(), backend="native")
     given = image().to(memory_format=LAST).requires_grad_()
     for _ in range(3):

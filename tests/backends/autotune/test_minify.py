@@ -13,7 +13,7 @@ from framejit.backends.autotune.minify import (
     Minifier,
     NoReproError,
     Repro,
-    kind_of,
+    failure_kind,
     reduce_list,
 )
 
@@ -145,7 +145,7 @@ def test_what_does_not_fail_is_said(tmp_path, capsys, cache_dir):
 
 def test_an_exception_of_another_kind_is_another_failure():
     kinds = [
-        kind_of(one)
+        failure_kind(one)
         for one in (
             "is wrong: result 0 is off",
             "is wrong: result 1",

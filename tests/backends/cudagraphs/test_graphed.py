@@ -28,11 +28,11 @@ class Recorded(Recording):
     made: list[Recorded] = []
     refuse = ""
 
-    def __init__(self, run, args, copied, written, saved, pool, device, passed, originals):
+    def __init__(self, work, args, copied, pool, originals):
         self.pool, self.bytes = pool, 0
         if Recorded.refuse:
             raise Unrecordable(Recorded.refuse)
-        self.run, self.originals = run, originals
+        self.run, self.originals = work.run, originals
         self.static = tuple(index for index in range(len(args)) if index not in copied)
         self.copied = tuple(sorted(copied))
         self.addresses = self.static_addresses(args)

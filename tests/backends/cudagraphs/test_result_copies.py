@@ -84,7 +84,7 @@ def tapes(monkeypatch):
     pools.shared_pool = lambda *place: pools.Pool(0, 0, shared=False)
     monkeypatch.setattr(graphed, "pool", pools)
     monkeypatch.setattr(GraphedCallable, "stream", lambda self: 0)
-    monkeypatch.setattr(recording, "record", record)
+    monkeypatch.setattr(recording, "record_work", record)
     monkeypatch.setattr(recording, "ResultCopies", CountedCopies)
     monkeypatch.setattr(parts, "check_recordable", lambda *given: True)
     monkeypatch.setattr(graphed, "has_other_threads", lambda: False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import linecache
+from dataclasses import replace
 
 import framejit
 import pytest
@@ -11,7 +12,7 @@ import torch
 from framejit.events import Break, Captured, Change, Miss, Recorder, Skipped
 from framejit.frontend.explain.gather import make_report
 from framejit.frontend.explain.html_report import lines_of
-from framejit.frontend.explain.source_text import parts
+from framejit.frontend.explain.source_text import source_parts
 from rich.console import Console
 
 X = torch.arange(3.0)
@@ -193,7 +194,7 @@ def test_a_long_report_fits_a_screen_and_begins_with_what_costs_most():
         ),
         *(Skipped(f"skipped_{place}", "c.py:1", "a generator") for place in range(12)),
     ]
-    report = make_report(events, lambda guard: f"guard {guard}", wall=1.0, calls=12)
+    report = replace(make_report(events, lambda guard: f"guard {guard}", wall=1.0), calls=12)
     text = str(report).splitlines()
     assert len(text) <= 40 and text[0].startswith("29 graphs") and text[1] == "12 calls took 1 s"
     assert (
@@ -221,7 +222,7 @@ def test_an_excerpt_that_begins_inside_a_docstring_is_highlighted_as_text(tmp_pa
         + "\n    for all of it, if not less\n" * 20
         + '    """\n    return x\n'
     )
-    (part,) = parts([(f"{file}:30", 1)], [])
+    (part,) = source_parts([(f"{file}:30", 1)], [])
     assert part.lines[0].number > 10
     marked = [line for line in lines_of(part) if "for all" in line]
     assert marked and all('class="k"' not in line and 'class="s' in line for line in marked)

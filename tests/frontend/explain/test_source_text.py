@@ -7,7 +7,13 @@ import os
 
 import framejit
 import torch
-from framejit.frontend.explain.source_text import caret, is_users, parts, source_line, windows
+from framejit.frontend.explain.source_text import (
+    caret,
+    is_users,
+    source_line,
+    source_parts,
+    windows,
+)
 
 
 def calls(x):
@@ -44,7 +50,7 @@ def test_parts_show_lines_with_some_around_them(tmp_path):
     path = tmp_path / "some.py"
     path.write_text("\n".join(f"line {n}" for n in range(1, 101)))
     linecache.checkcache()
-    found = parts(
+    found = source_parts(
         [(f"{path}:10", 1), (f"{path}:14", 2), (f"{path}:50", 1)],
         [(f"{path}:11", 0), ("<string>:3", 1)],
     )

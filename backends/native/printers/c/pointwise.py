@@ -54,7 +54,7 @@ class PointwiseFunction(CFunction):
             scope.lines += [SIMD, self.loop(variable), *indent(inside.lines), "}"]
 
     def ends_in_full_vector(self, variable: Var) -> bool:
-        """Whether the elements that are left behind the last whole vector are computed by a vector
+        """Whether the elements that are left after the last whole vector are computed by a vector
         that overlaps it: one by one, functions would take longer for them than for all others."""
         size = variable.size.value
         parameters = self.parameters

@@ -58,6 +58,7 @@ class RowsFunction(CFunction):
         return () if id(node) in self.stored else node.args
 
     def compute(self, node: Scalar, scope: Scope) -> None:
+        """Computes a value, unless an earlier loop over the row kept it; then it is read."""
         array = self.kept.get(id(node))
         if array is None:
             super().compute(node, scope)

@@ -44,7 +44,7 @@ OTHERS = {
     "minimum": "({0} < {1} || {0} != {0}) ? {0} : {1}",
     "round_to_float16": "(float)(_Float16){0}", "round_to_bfloat16": "from_bf16(to_bf16({0}))",
 }  # fmt: skip
-# by kind of type: f or d behind the name, nothing for integers
+# by kind of type: f or d after the name, nothing for integers
 CALLS = {
     "abs": ("fabs", "llabs"), "round": ("rint", ""), "fmod": ("fmod", ""),
     "copysign": ("copysign", ""), "nextafter": ("nextafter", ""),

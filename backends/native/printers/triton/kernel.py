@@ -20,7 +20,7 @@ from ...ir.program import Buffer, Kernel, Store
 from ...ir.scalar import CAST, INDEX, LOAD, REDUCE, SCATTER, TRUE, Scalar
 from ..base import KernelEmitter, Parameters, Plan, Scope, origin_names, second_side, subscripts_of
 from ..tiles import Axis, Tiles, axes, choose_tiles
-from .scalars import TYPES, bracket, convert_expression, identity, literal, operation
+from .scalars import TYPES, bracket, convert_expression, initial_value, literal, operation
 
 LONGEST_NAME = 64  # letters
 MOST_ELEMENTS = 1 << 31  # of a buffer that 32-bit addresses reach
@@ -151,7 +151,7 @@ class TritonFunction(KernelEmitter):
                 name = self.new_name("v")
                 scope.names[id(node)] = name
                 scope.lines += self.print_reduction(
-                    node, name, f"tl.where(xmask & rmask, {value}, {identity(node)})", "rindex"
+                    node, name, f"tl.where(xmask & rmask, {value}, {initial_value(node)})", "rindex"
                 )
             self.stores(scope, stage, None)
         top.lines += scope.lines
@@ -194,7 +194,7 @@ class TritonFunction(KernelEmitter):
         name = self.new_name("acc")
         value = self.value(node.args[0], inside)
         kind = TYPES[node.args[0].dtype if node.attr != "any" else torch.int8]
-        top.lines.append(f"{name} = tl.full([XBLOCK, RBLOCK], {identity(node)}, {kind})")
+        top.lines.append(f"{name} = tl.full([XBLOCK, RBLOCK], {initial_value(node)}, {kind})")
         if node.attr.startswith("arg"):
             top.lines.append(f"{name}_at = tl.full([XBLOCK, RBLOCK], 0x7FFFFFFF, tl.int32)")
         if beside_sum:
@@ -357,6 +357,8 @@ class TritonFunction(KernelEmitter):
             home.lines.append(f'tl.device_assert({condition}, "index out of range")')
 
     def load(self, node: Scalar, args: Sequence[str]) -> str:
+        """A load that reads nothing where a mask of the loop, the program or a bounds check is
+        false."""
         masks = self.masks(self.plan.depends[id(node)])
         if node.args[0] is not TRUE:
             masks.append(args[0])

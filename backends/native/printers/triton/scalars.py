@@ -178,7 +178,7 @@ def bracket(text: str) -> str:
     return text if simple else f"({text})"
 
 
-def identity(node: Scalar) -> str:
+def initial_value(node: Scalar) -> str:
     """What a reduction starts from."""
     if node.attr in ("sum", "any"):
         return "0"

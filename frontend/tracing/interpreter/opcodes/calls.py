@@ -39,6 +39,8 @@ def callee_of(frame: Interpreter, args: list[Value]) -> tuple[Value, list[Value]
 
 @handles(Op.CALL)
 def call(frame: Interpreter, instr: Instr) -> None:
+    """Pops callee and arguments, and pushes the result. Functions and modules get their arguments
+    unrealised: they may never look at them."""
     n, names = instr.arg
     tx = frame.tx
     given = frame.popn(n)

@@ -112,6 +112,7 @@ def list_to_tuple(frame: Interpreter, instr: Instr) -> None:
 
 @handles(Op.UNPACK_SEQUENCE)
 def unpack_sequence(frame: Interpreter, instr: Instr) -> None:
+    """Takes one item more than there are variables, to see whether there are too many."""
     tx, iterable = frame.tx, frame.pop()
     items = (
         iterable.parts(tx)

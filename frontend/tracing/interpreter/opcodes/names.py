@@ -90,6 +90,8 @@ def load_closure(frame: Interpreter, instr: Instr) -> None:
 
 @handles(Op.LOAD_DEREF)
 def load_deref(frame: Interpreter, instr: Instr) -> None:
+    """Pushes the content of a cell. An unbound free variable raises NameError, a local one
+    UnboundLocalError."""
     cell = _cell(frame, instr.arg)
     value = cell.get(frame.tx)
     if value is None:

@@ -8,7 +8,7 @@ import random
 import framejit
 import pytest
 import torch
-from framejit.backends.native.fuse.in_place import has_scatter, operands
+from framejit.backends.native.fuse.in_place import has_scatter, in_place_operands
 from framejit.backends.native.fuse.simplify import simplify
 from framejit.backends.native.ir.index import atom, index
 from framejit.backends.native.ir.patterns import Patterns
@@ -36,7 +36,7 @@ def in_place(case):
     """A case's kernel, storing into an operand where that is allowed, and the operand."""
     kernel = simplify(case.kernel)
     for store in kernel.stores:
-        for name in operands(kernel, store):
+        for name in in_place_operands(kernel, store):
             if case.memory[name].dtype == case.memory[store.buffer].dtype and len(
                 case.memory[name]
             ) == len(case.memory[store.buffer]):

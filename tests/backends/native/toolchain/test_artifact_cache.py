@@ -11,7 +11,11 @@ import pytest
 import torch
 from framejit import config
 from framejit.backends.native.toolchain import compile_c
-from framejit.backends.native.toolchain.artifact_cache import ArtifactCache, cache_folder, key_of
+from framejit.backends.native.toolchain.artifact_cache import (
+    ArtifactCache,
+    cache_folder,
+    content_key,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -172,7 +176,7 @@ def test_a_folder_below_one_with_the_sticky_bit_is_used(tmp_path):
 
 
 def test_keys_tell_parts_apart():
-    assert key_of("ab", "c") != key_of("a", "bc") and key_of("a") == key_of("a")
+    assert content_key("ab", "c") != content_key("a", "bc") and content_key("a") == content_key("a")
 
 
 def test_kernels_are_compiled_once(monkeypatch):

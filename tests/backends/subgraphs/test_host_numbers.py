@@ -7,7 +7,7 @@ import operator
 import framejit
 import pytest
 import torch
-from framejit.backends import host_numbers
+from framejit.backends.subgraphs import host_numbers
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.nn import functional as F

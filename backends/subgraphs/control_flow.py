@@ -16,10 +16,10 @@ import torch
 import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 
-from .graph.fake_values import fake_of
-from .graph.gradient_history import needs_gradient
-from .graph.higher_order_call import HigherOrderCall
-from .graph.separate_inputs import Inseparable, propagate_fakes
+from ..graph.fake_values import fake_of
+from ..graph.gradient_history import needs_gradient
+from ..graph.higher_order_call import HigherOrderCall
+from ..graph.separate_inputs import Inseparable, propagate_fakes
 
 Function = Callable[..., Any]  # takes tensors and numbers, returns a tuple of tensors
 Build = Callable[[torch.fx.GraphModule, list[Any]], Function]

@@ -15,14 +15,14 @@ import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._pytree import tree_leaves
 
-from .autograd.node_modes import MODES_AT_ENDS, CannotSplit, separate_modes
-from .autograd.split_graph import memories_of, written_memories
-from .graph.fake_values import fake_of, fake_tensors_of
-from .graph.gradient_history import wants_gradients
-from .graph.mutations import written_by
-from .graph.node_targets import is_foreign, is_users
-from .graph.random_draws import may_draw
-from .graph.supported import device_types
+from ..autograd.node_modes import MODES_AT_ENDS, CannotSplit, separate_modes
+from ..autograd.split_graph import memories_of, written_memories
+from ..graph.fake_values import fake_of, fake_tensors_of
+from ..graph.gradient_history import wants_gradients
+from ..graph.mutations import written_by
+from ..graph.node_targets import is_foreign, is_users
+from ..graph.random_draws import may_draw
+from ..graph.supported import device_types
 from .uncompiled_nodes import Build, calls_of, compile_groups
 
 Node = torch.fx.Node
@@ -77,7 +77,7 @@ def find_work_on_cpu(gm: torch.fx.GraphModule) -> list[Node]:
         len(places) == 1
         and all(may_run_first(node, devices) for node in first)
         and not any(devices.get(one) == {"cpu"} for node in others for one in written_by(node))
-        and all(map(is_number, numbers))
+        and all(map(is_scalar_tensor, numbers))
         and written_memories(first).isdisjoint(memories_of(*numbers))
     )
     return first if apart else []
@@ -105,7 +105,7 @@ def numbers_taken(nodes: Sequence[Node], devices: Mapping[Node, set[str]]) -> li
     return list(dict.fromkeys(other for other in taken if devices[other] == {"cpu"}))
 
 
-def is_number(node: Node) -> bool:
+def is_scalar_tensor(node: Node) -> bool:
     fake = fake_of(node)
     return isinstance(fake, torch.Tensor) and fake.dim() == 0 and fake.dtype in DTYPES
 

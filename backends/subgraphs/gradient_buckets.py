@@ -16,9 +16,9 @@ from typing import Any
 import torch.fx
 from torch.nn.parallel import DistributedDataParallel
 
-from .autograd.node_modes import CannotSplit, Modes, separate_modes
-from .graph.fake_values import bytes_of, fake_of
-from .graph.gradient_history import lost_its_history, needs_gradient, wants_gradients
+from ..autograd.node_modes import CannotSplit, Modes, separate_modes
+from ..graph.fake_values import bytes_of, fake_of
+from ..graph.gradient_history import lost_its_history, needs_gradient, wants_gradients
 from .uncompiled_nodes import Build, calls_of, compile_groups, write_memory_from_outside
 
 Node = torch.fx.Node

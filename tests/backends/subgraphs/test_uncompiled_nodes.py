@@ -11,7 +11,7 @@ import torch
 from framejit.backends.graph.higher_order_call import HigherOrderCall
 from framejit.backends.native import backend as native
 from framejit.backends.registry import Backend
-from framejit.backends.uncompiled_nodes import compile_around
+from framejit.backends.subgraphs.uncompiled_nodes import compile_around
 from framejit.errors import RequirementError
 from framejit.events import UNREPORTED
 from torch._higher_order_ops.scan import scan

@@ -7,7 +7,7 @@ import copy
 import framejit
 import pytest
 import torch
-from framejit.backends.gradient_buckets import bucket_bytes, cut_places
+from framejit.backends.subgraphs.gradient_buckets import bucket_bytes, cut_places
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 

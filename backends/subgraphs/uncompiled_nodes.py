@@ -11,35 +11,35 @@ from typing import Any
 import torch.fx
 from torch.utils._pytree import tree_leaves
 
-from ..errors import RequirementError
-from ..events import Reporter
-from .autograd.node_modes import CannotSplit, Modes, separate_modes
-from .autograd.split_graph import has_gradient, memories_of, written_memories
-from .autograd.subgraph import is_passed_between, make_subgraphs
-from .autograd.subgraph_sequence import call_in_sequence
-from .control_flow import compile_control_flow
-from .graph.collectives import (
+from ...errors import RequirementError
+from ...events import Reporter
+from ..autograd.node_modes import CannotSplit, Modes, separate_modes
+from ..autograd.split_graph import has_gradient, memories_of, written_memories
+from ..autograd.subgraph import is_passed_between, make_subgraphs
+from ..autograd.subgraph_sequence import call_in_sequence
+from ..graph.collectives import (
     CountedCollectives,
     has_collectives,
     is_on_distributed_tensors,
     may_communicate,
 )
-from .graph.data_dependent_sizes import CheckedGraph, has_data_dependent_sizes
-from .graph.eager_fallback import fall_back_to_eager
-from .graph.gradient_history import lost_its_history, wants_gradients
-from .graph.graph_structure import share_with_equal_subgraphs
-from .graph.higher_order_call import HigherOrderCall
-from .graph.memory import is_strided
-from .graph.mode_switches import ENTER_AUTOCAST, leaves_vmap_open, switches_modes
-from .graph.mutations import is_norm, is_written, may_write, written_nodes
-from .graph.node_targets import is_foreign, name_of
-from .graph.number_arguments import takes_varying_length
-from .graph.opaque_call import OpaqueNode
-from .graph.random_draws import draws_random_numbers
-from .graph.random_generators import DrawFrom
-from .graph.size_checks import SizeChecks
-from .graph.tensor_hooks import RegisterHook, RetainGrad
-from .registry import Backend
+from ..graph.data_dependent_sizes import CheckedGraph, has_data_dependent_sizes
+from ..graph.eager_fallback import fall_back_to_eager
+from ..graph.gradient_history import lost_its_history, wants_gradients
+from ..graph.graph_structure import share_with_equal_subgraphs
+from ..graph.higher_order_call import HigherOrderCall
+from ..graph.memory import is_strided
+from ..graph.mode_switches import ENTER_AUTOCAST, leaves_vmap_open, switches_modes
+from ..graph.mutations import is_norm, is_written, may_write, written_nodes
+from ..graph.node_targets import is_foreign, name_of
+from ..graph.number_arguments import takes_varying_length
+from ..graph.opaque_call import OpaqueNode
+from ..graph.random_draws import draws_random_numbers
+from ..graph.random_generators import DrawFrom
+from ..graph.size_checks import SizeChecks
+from ..graph.tensor_hooks import RegisterHook, RetainGrad
+from ..registry import Backend
+from .control_flow import compile_control_flow
 from .written_attention import calls_attention, run_as_kernels, write_out_attention
 
 Build = Callable[[torch.fx.GraphModule, list[Any]], Callable[..., Any]]

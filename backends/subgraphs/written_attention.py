@@ -13,12 +13,12 @@ from typing import Any
 
 import torch.fx
 
-from ..events import Reporter
-from .graph.fake_values import fake_of
-from .graph.gradient_history import needs_gradient
-from .graph.higher_order_call import HigherOrderCall
-from .graph.passes.functional import functional
-from .registry import import_shipped
+from ...events import Reporter
+from ..graph.fake_values import fake_of
+from ..graph.gradient_history import needs_gradient
+from ..graph.higher_order_call import HigherOrderCall
+from ..graph.passes.functional import functional
+from ..registry import import_shipped
 
 NAME = "flex_attention"
 
@@ -46,7 +46,7 @@ def run_as_kernels(gm: torch.fx.GraphModule, report: Reporter) -> bool:
     native = import_shipped("native", "native.backend")
     if native is None or not {*map(device_type, calls)} <= {"cuda"} & native.usable_devices():
         return False
-    module = importlib.import_module(".native.attention.flex_call", __package__)
+    module = importlib.import_module("..native.attention.flex_call", __package__)
     try:
         targets = list(map(module.flex_call, calls))
     except Exception as error:  # of torch's tracer, or of a function that depends on values
