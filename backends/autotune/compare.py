@@ -43,7 +43,7 @@ class MoreRuns:
     coarsest: Callable[[], torch.dtype | None]
 
     def without_gradients(self) -> MoreRuns:
-        def again() -> tuple[RunResult, RunResult]:
+        def run_both() -> tuple[RunResult, RunResult]:
             mine, eagers = self.again()
             return mine.without_gradients(), eagers.without_gradients()
 
@@ -54,7 +54,7 @@ class MoreRuns:
 
             return run_without
 
-        return MoreRuns(again, drop(self.in_float64), drop(self.nudged), self.coarsest)
+        return MoreRuns(run_both, drop(self.in_float64), drop(self.nudged), self.coarsest)
 
 
 def difference_in_any_precision(got: RunResult, wanted: RunResult, runs: MoreRuns) -> str:

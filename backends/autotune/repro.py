@@ -213,7 +213,7 @@ def judge(
         return run(compiled, trial.copies()), run(forward, trial.copies())
 
     more = MoreRuns(
-        run_both_again, run_in_float64, lambda: run(forward, trial.nudged()), computed_in
+        run_both_again, run_in_float64, lambda: run(forward, trial.nudged_inputs()), computed_in
     )
     reason = difference_in_any_precision(got, wanted, more)
     return f"is wrong: {reason}" if reason else None

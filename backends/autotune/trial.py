@@ -168,7 +168,7 @@ class Trial:
 
         return list(map(to_double, self.copies()))
 
-    def nudged(self) -> list[Any]:
+    def nudged_inputs(self) -> list[Any]:
         """Copies of all inputs, floating numbers in them a few roundings larger or smaller."""
         copies = self.copies()
         for item in copies:

@@ -401,7 +401,7 @@ class Tuning:
                 MoreRuns(
                     run_both_again,
                     lambda: self.run_in_float64(trial),
-                    lambda: run(self.gm.forward, trial.nudged())[0] if few else None,
+                    lambda: run(self.gm.forward, trial.nudged_inputs())[0] if few else None,
                     lambda: coarsest_dtype(self.gm),
                 ),
             )

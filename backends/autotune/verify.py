@@ -135,7 +135,7 @@ class VerifiedGraph:
                 return None
 
         def run_nudged() -> RunResult:
-            return run(self.gm.forward, trial.nudged())
+            return run(self.gm.forward, trial.nudged_inputs())
 
         return MoreRuns(run_both, run_in_float64, run_nudged, lambda: coarsest_dtype(self.gm))
 
