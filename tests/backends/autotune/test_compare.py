@@ -167,6 +167,24 @@ def test_what_differs_with_rounded_products_is_judged_with_exact_ones(
     assert said in found and bool(said) == bool(found) and rounding_settings() == before
 
 
+@pytest.mark.parametrize(("off", "said"), [(1e-3, False), (0.5, True)])
+def test_a_gradient_of_nothing_but_rounding_excuses_no_other(off, said):
+    """It moves by more than its size."""
+    noise = 1e-9 * torch.randn(1000, generator=torch.Generator().manual_seed(1))
+
+    def gradients(large, faint):
+        return RunResult([], [EXACT.float() * large, faint], [])
+
+    more = MoreRuns(
+        lambda: (gradients(1.0, noise), gradients(1.0, noise)),
+        lambda: RunResult([], [EXACT, torch.zeros(1000).double()], []),
+        lambda: None,
+        lambda: None,
+    )
+    got, wanted = gradients(1 + off, noise.flip(0)), gradients(1 + 1e-3, -noise)
+    assert bool(difference_in_any_precision(got, wanted, more)) == said
+
+
 def test_exact_products_are_not_asked_for_where_runs_agree_or_nothing_rounds():
     def again():
         raise AssertionError("run again")
