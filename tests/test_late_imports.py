@@ -19,7 +19,7 @@ FILES = {
     if re.search(r"import_(module|permanently)\(", path.read_text())
 }
 # Triton may not be installed
-NEED_A_GPU = {".gpu", "..backends.native.gpu", ".native.attention.flex_call"}
+NEED_A_GPU = {".gpu", "..backends.native.gpu", "..native.attention.flex_call"}
 
 
 def loaded_module(node: ast.AST | None) -> str | None:

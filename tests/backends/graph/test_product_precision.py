@@ -50,13 +50,13 @@ def test_one_setting(part, matrix_products, convolutions):
 def test_a_setting_for_all_products_still_holds_for_them_afterwards():
     for setting in SETTINGS:
         SETTER(*setting, "none")
-    torch.backends.fp32_precision = "tf32"
+    SETTER("generic", "all", "tf32")
     try:
         assert rounds_matrix_products()
         with exact_products():
             assert not rounding_settings()
         assert rounds_matrix_products()
-        torch.backends.fp32_precision = "ieee"
+        SETTER("generic", "all", "ieee")
         assert not rounding_settings()
     finally:
-        torch.backends.fp32_precision = "none"
+        SETTER("generic", "all", "none")
