@@ -5,7 +5,7 @@ of them. Each is compiled, compared with eager and measured; choices are kept on
 
     the backend             backend, plan, candidates
     when, and for how long  patience, background, progress
-    one tuning              tuning, trial, isolation, compare, measure, choose
+    one tuning              tuning, trial, isolation, compare, measure, choose, held_reports
     decisions on disk       decisions, identity
     wrong results           verify, repro, minify, user_backends
 """

@@ -19,7 +19,7 @@ import torch.fx
 from torch._guards import TracingContext, tracing
 from torch._subclasses.fake_tensor import FakeTensor
 
-from ...events import Event, Recorded, Reporter, Sink
+from ...events import Reporter
 from ...options import config
 from ..cudagraphs import pool
 from ..cudagraphs.graphed import RECURRED
@@ -33,6 +33,7 @@ from .candidates import EAGER, IN_ANY_CASE, TUNING, Choice, records, static_byte
 from .choose import choose
 from .compare import MoreRuns, difference_in_any_precision
 from .decisions import Decision, Decisions
+from .held_reports import HeldReports
 from .identity import Identity, identify_graph
 from .isolation import run_isolated
 from .measure import SLOW_WARM_UPS, WARM_UPS, Stopwatch, Timing, measure
@@ -50,37 +51,6 @@ COPIES = 1 << 32
 # Where recordings take so many bytes, those of losers are worth the time of a garbage collection.
 MUCH_RECORDED = 1 << 29
 GREEDY = 2.0  # factor on eager's peak device memory
-
-
-class HeldReports(Reporter):
-    """A candidate's reports, held back until it is chosen."""
-
-    def __init__(self, report: Reporter) -> None:
-        self.kept: list[Event] = []
-        self._to: Sink = self.kept.append
-        super().__init__(
-            report.function,
-            report.where,
-            lambda event: self._to(event),
-            report.clock,
-            report.number,
-        )
-
-    def release(self, to: Reporter) -> None:
-        self._to = to.send
-        for event in self.kept:
-            to.send(event)
-
-    def refusal(self) -> str:
-        """Why the candidate records nothing, if it reported that."""
-        return next(
-            (
-                event.text
-                for event in self.kept
-                if isinstance(event, Recorded) and not event.recorded
-            ),
-            "",
-        )
 
 
 @dataclass

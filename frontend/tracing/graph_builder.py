@@ -188,11 +188,12 @@ class GraphBuilder:
         to the graph."""
         if self._is_generator(kwargs.get("generator")) and not isinstance(target, DrawFrom):
             return self.call("call_function", DrawFrom(kind, target), args, kwargs)
+        name = target_name(target)
         try:
             pairs = [self.argument(arg) for arg in args]
-            if target_name(target) in TAKE_SIZES:
+            if name in TAKE_SIZES:
                 pairs[1:] = map(self._as_size, pairs[1:])
-            named = {name: self.argument(arg) for name, arg in kwargs.items()}
+            named = {key: self.argument(arg) for key, arg in kwargs.items()}
         except SubclassInstanceFound:
             return self._call_with_instances(kind, target, args, kwargs)
         fakes = [pair[1] for pair in pairs]
@@ -202,7 +203,7 @@ class GraphBuilder:
         varied, sizes = self._checks.varying_floats(call), [fake.shape for fake in call.out]
         with counted_writes(target, fakes):
             result = self._runner.run(kind, target, fakes, fake_kwargs)
-        note_item(target_name(target), pairs, fake_kwargs, result)
+        note_item(name, pairs, fake_kwargs, result)
         self._checks.check_floats(call, varied)
         self._checks.check_sizes_of_out(call, sizes)
         if isinstance(result, LITERAL_TYPES) and result is not None:

@@ -43,7 +43,7 @@ def note_item(
     if not isinstance(result, FakeTensor) or result.dtype is not torch.int64 or result.dim():
         return
     numbers = [known_item(node, fake) for node, fake in pairs]
-    if None in numbers or any(result is fake for _, fake in pairs):
+    if any(number is None for number in numbers) or any(result is fake for _, fake in pairs):
         return
     if name == "scalar_tensor" and len(numbers) == 1:
         result.item_memo = numbers[0]

@@ -116,7 +116,8 @@ def is_basic_index(item: Value) -> bool:
 
 def is_tensor_of_ints(item: Value) -> bool:
     """Whether an item is a tensor that selects by position; of bools and of uint8 are masks."""
-    return item.python_type() is torch.Tensor and item.fake.dtype in INDICES  # type: ignore[attr-defined]
+    fake = getattr(item, "fake", None)
+    return item.python_type() is torch.Tensor and fake is not None and fake.dtype in INDICES
 
 
 def is_one_of(item: Value, *literals: object) -> bool:
