@@ -117,8 +117,8 @@ def part_of(node: torch.fx.Node, key: str) -> Any:
 
 
 def is_worthwhile(convolutions: list[torch.fx.Node]) -> bool:
-    """Whether it is expected to pay: on CUDA with tensor cores, for ungrouped convolutions of many
-    channels, with images that are large compared with the weights."""
+    """Whether it is expected to pay: on CUDA with tensor cores, for convolutions of many channels,
+    with images that are large compared with the weights."""
     images = weights = 0
     for node in convolutions:
         image, weight = images_and_weight(node)
@@ -128,8 +128,6 @@ def is_worthwhile(convolutions: list[torch.fx.Node]) -> bool:
             *([torch.float32] if rounds_convolutions_on_cuda() else []),
         )
         if image.device.type != "cuda" or image.dtype not in tensor_cores:
-            return False
-        if node.args[8] != 1:
             return False
         if min(weight.shape[:2]) >= FEWEST_CHANNELS:
             images += image.numel() + node.meta["val"].numel()

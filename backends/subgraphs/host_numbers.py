@@ -1,5 +1,5 @@
-"""Splits graphs on a GPU that also calculate numbers on the CPU, such as the step counts of torch's
-optimizers: two graphs, with one copy of all the numbers between them.
+"""Splits graphs on a GPU that also calculate or draw numbers on the CPU, such as the step counts of
+torch's optimizers: two graphs, with one copy of all the numbers between them.
 
 The first calculates on the CPU, the second on the GPU alone, so that it can be recorded as a CUDA
 graph.
@@ -58,15 +58,16 @@ def compile_by_device(
         last = [node for node in modes if node not in set(first)]
         moved = MovedNumbers(graph, first, last, numbers_taken(last, devices_by_node(graph)))
         modes |= dict.fromkeys(moved.added, MODES_AT_ENDS)
-        return compile_groups(parted, examples, moved.groups, modes, is_copy, build)
+        return compile_groups(parted, examples, moved.groups, modes, stays_as_captured, build)
     except CannotSplit:
         return None
 
 
 def find_work_on_cpu(gm: torch.fx.GraphModule) -> list[Node]:
     """The nodes that calculate on the CPU, where they can all run before those on the GPU, of which
-    there is one, and which take nothing but numbers from them; else nothing."""
-    if device_types(gm) != {"cpu", "cuda"} or wants_gradients(gm):
+    there is one, and which take nothing but numbers from them, nothing where there are gradients;
+    else no nodes."""
+    if device_types(gm) != {"cpu", "cuda"}:
         return []
     calls, devices = calls_of(gm), devices_by_node(gm.graph)
     first = [node for node in calls if devices[node] == {"cpu"}]
@@ -76,6 +77,8 @@ def find_work_on_cpu(gm: torch.fx.GraphModule) -> list[Node]:
     apart = (
         len(places) == 1
         and all(may_run_first(node, devices) for node in first)
+        and not (any(map(may_draw, first)) and any(map(is_foreign, others)))
+        and not (numbers and wants_gradients(gm))
         and not any(devices.get(one) == {"cpu"} for node in others for one in written_by(node))
         and all(map(is_scalar_tensor, numbers))
         and written_memories(first).isdisjoint(memories_of(*numbers))
@@ -96,7 +99,7 @@ def devices_by_node(graph: torch.fx.Graph) -> dict[Node, set[str]]:
 
 def may_run_first(node: Node, devices: Mapping[Node, set[str]]) -> bool:
     taken = [devices[other] <= {"cpu"} for other in node.all_input_nodes]
-    return all(taken) and not (may_draw(node) or is_foreign(node) or is_users(node))
+    return all(taken) and not (is_foreign(node) or is_users(node))
 
 
 def numbers_taken(nodes: Sequence[Node], devices: Mapping[Node, set[str]]) -> list[Node]:
@@ -110,8 +113,11 @@ def is_scalar_tensor(node: Node) -> bool:
     return isinstance(fake, torch.Tensor) and fake.dim() == 0 and fake.dtype in DTYPES
 
 
-def is_copy(node: Node) -> bool:
-    return isinstance(node.target, CopyNumbers)
+def stays_as_captured(node: Node) -> bool:
+    """Whether no kernel is made for a node's group: the copy, and the CPU's if it draws random
+    numbers."""
+    on_cpu = all(fake.device.type == "cpu" for fake in fake_tensors_of(node))
+    return isinstance(node.target, CopyNumbers) or (on_cpu and may_draw(node))
 
 
 class MovedNumbers:

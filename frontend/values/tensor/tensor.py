@@ -25,6 +25,7 @@ from ..numpy.numpy_number import written_number
 from ..operation import UnaryOperation
 from ..registry import accepts, method_of
 from .index_by_tensors import index_by_tensors
+from .known_comparison import known_answer
 from .varying_index import read_indices, select_beside_tensors, select_varying
 
 CONSTANT_ATTRIBUTES = frozenset(
@@ -85,6 +86,9 @@ class TensorValue(Value):
         return IdentityKey(self)
 
     def truth(self, tx: TraceContext) -> bool:
+        answer = known_answer(self.node) if self.fake.numel() == 1 else None
+        if answer is not None:
+            return answer
         raise GraphBreak(
             "data-dependent-branch", f" '{self.source.name}'" if self.source is not None else ""
         )

@@ -228,7 +228,7 @@ LARGE, SMALL = ((8, 64, 56, 56), (64, 64, 3, 3)), ((1, 64, 4, 4), (64, 64, 3, 3)
     ("convolutions", "expected"),
     [
         ([convolved(*LARGE)], True), ([convolved(*SMALL)], False), ([convolved(*LARGE), convolved(*SMALL)], True),
-        ([convolved(*LARGE, device="cpu")], False), ([convolved(*LARGE), convolved(*LARGE, groups=64)], False),
+        ([convolved(*LARGE, device="cpu")], False), ([convolved(*LARGE), convolved(*LARGE, groups=64)], True),
         ([convolved((8, 3, 56, 56), (64, 3, 3, 3))], False), ([convolved(*LARGE, dtype=torch.float64)], False),
     ],
 )  # fmt: skip

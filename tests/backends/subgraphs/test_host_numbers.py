@@ -27,9 +27,14 @@ class Written:
 
     def call(self, target, *args):
         node = self.graph.call_function(target, args)
-        with self.mode:
+        with self.mode, torch.no_grad():  # without a GPU, autograd fails
             fakes = torch.fx.node.map_arg(args, lambda one: one.meta["example_value"])
             node.meta["example_value"] = target(*fakes)
+        return node
+
+    def train(self, target, *args):
+        node = self.call(target, *args)
+        node.meta["example_value"].requires_grad_()
         return node
 
     def item(self, tuple, number):
@@ -93,6 +98,27 @@ def test_a_count_that_the_gpu_does_not_use():
     assert made.compile(made.call(torch.mul, p, 2.0)) == [({"cpu"}, ["add_"]), ({"cuda"}, ["mul"])]
 
 
+def test_random_numbers():
+    made = Written()
+    n, p = made.input("n", "cpu"), made.input("p", "cuda", 4)
+    assert made.compile(made.call(torch.mul, p, made.call(torch.rand_like, n))) == [
+        ({"cuda"}, ["select", "to", "mul"])
+    ]
+
+
+def test_random_numbers_in_training():
+    made = Written()
+    p = made.input("p", "cuda", 4)
+    made.call(operator.lt, made.call(torch.rand, []), 0.0)
+    doubled = made.train(torch.mul, p, 2.0)
+    made.call(operator.lt, made.call(torch.rand, []), 0.0)
+    assert made.compile(made.train(torch.mul, doubled, 2.0)) == [({"cuda"}, ["mul", "mul"])]
+
+
+def unknown(x):
+    return x
+
+
 def written_after_its_use(made, n, p):
     used = made.call(torch.mul, p, n)
     made.call(torch.Tensor.add_, n, 1)
@@ -110,8 +136,12 @@ def a_tensor_with_dimensions(made, n, p):
     return copied
 
 
-def random_numbers(made, n, p):
-    return made.call(torch.mul, p, made.call(torch.rand_like, n))
+def random_numbers_beside_an_unknown_function(made, n, p):
+    return made.call(unknown, made.call(torch.mul, p, made.call(torch.rand_like, n)))
+
+
+def a_number_in_training(made, n, p):
+    return made.train(torch.mul, p, made.call(torch.add, n, 1))
 
 
 def integers(made, n, p):
@@ -119,7 +149,8 @@ def integers(made, n, p):
 
 
 LEFT_WHOLE = [
-    written_after_its_use, from_the_gpu, a_tensor_with_dimensions, random_numbers, integers,
+    written_after_its_use, from_the_gpu, a_tensor_with_dimensions, integers,
+    random_numbers_beside_an_unknown_function, a_number_in_training,
 ]  # fmt: skip
 
 
@@ -157,3 +188,30 @@ def test_a_whole_training_step(backend):
     got = train(lambda f: framejit.compile(f, backend=backend, options=options))
     torch.testing.assert_close(got[:3], wanted[:3], rtol=1e-3, atol=1e-4)
     assert not got[3].framejit.explain().breaks
+
+
+@pytest.mark.gpu
+def test_training_with_unread_draws_is_recorded():
+    def train(compile):
+        torch.manual_seed(0)
+        layers = nn.ModuleList(nn.Linear(16, 16) for _ in range(3)).cuda()
+        x = torch.randn(8, 16, device="cuda")
+
+        def step(x):
+            for layer in layers:
+                if torch.rand([]) < 0.0:
+                    continue
+                x = F.gelu(layer(x))
+            return x.square().mean()
+
+        step, losses = compile(step), []
+        for _ in range(5):
+            losses.append(step(x))
+            losses[-1].backward()
+        return [losses, [one.grad for one in layers.parameters()], torch.rand(2)], step
+
+    wanted, _ = train(lambda f: f)
+    options = {"cudagraphs": "require", "patience": 0}
+    got, step = train(lambda f: framejit.compile(f, options=options))
+    torch.testing.assert_close(got, wanted, rtol=1e-3, atol=1e-4)
+    assert not step.framejit.explain().breaks
