@@ -28,6 +28,10 @@ RECURRED = 2
 MOST_SHAPES = 128  # recordings of one graph, at most
 MOST_COUNTED = 4096  # sizes whose calls are counted
 MOST_REMADE = 8  # times that a recording is repeated because inputs moved, at most
+# Inputs that are copied in and back are read in place again once they have stayed where they are
+# for so many calls, the second time for twice as many, and so on. (The autotuner tries candidates
+# on copies of what a program writes, such as running means: their addresses are not the program's.)
+CALLS_IN_PLACE = 8
 
 PRECISION = torch._C._get_fp32_precision_getter
 
@@ -65,6 +69,8 @@ class GraphedCallable:
         self.pools: dict[Any, pool.Pool] = {}
         self.lock = threading.RLock()
         self.remade = 0
+        self.patience = CALLS_IN_PLACE
+        self.told: tuple[int, int] | None = None  # numbers of inputs of the recording last reported
         self.off = ""  # the reason, once nothing is recorded any more
         self.full = self.postponed = False
 
@@ -73,6 +79,9 @@ class GraphedCallable:
         with self.lock:
             state = self.states.get(key)
             if type(state) is Recording and state.fits(args) and not self.in_use(state):
+                if state.back and self.stays_in_place(state, args):
+                    state = None  # before its successor allocates memory
+                    return self.record_in_place(key, args)
                 return state.replay(args)
             if not self.off and not torch.cuda.is_current_stream_capturing():
                 return self.call_unrecorded(key, state, args)
@@ -182,6 +191,19 @@ class GraphedCallable:
                 if found:
                     yield made, found
 
+    def stays_in_place(self, state: Recording, args: Sequence[Any]) -> bool:
+        """Whether inputs that are copied in and back are likely to stay where they are."""
+        if state.count_calls_in_place(args) < self.patience or has_other_threads():
+            return False
+        return not torch.cuda.is_current_stream_capturing()
+
+    def record_in_place(self, key: Any, args: Sequence[Any]) -> Any:
+        """Records again, with the inputs that were copied in and back read and written in place."""
+        self.patience *= 2
+        self.copied -= self.work.written
+        del self.states[key]
+        return self.record(key, args)
+
     def in_use(self, state: Recording) -> bool:
         """Whether the program still uses results in the recorded memory. A forward graph's replay
         may overwrite the gradients that its backward graph has returned, too."""
@@ -228,8 +250,9 @@ class GraphedCallable:
         fed, originals = self.find_fed_inputs(args)
         if not moved.isdisjoint(state.fed - fed - set(originals)):
             return False  # what makes them ran unrecorded
-        self.copied |= {index for index in moved if may_move(args[index])} - fed - set(originals)
-        self.remade += 1
+        moved = moved - fed - set(originals)
+        self.copied |= {index for index in moved if may_move(args[index])}
+        self.remade += bool(moved)  # else a forward graph, or another subgraph, was recorded again
         if self.remade > MOST_REMADE:
             self.give_up("its inputs keep moving in memory")
             return False
@@ -252,7 +275,9 @@ class GraphedCallable:
             return self.run(*args)
         made.fed = frozenset(fed.union(originals))
         self.states[key] = made
-        if not self.remade:
+        counts = len(made.static), len(made.copied)
+        if not self.remade and counts != self.told:
+            self.told = counts
             self.report.send_recorded(
                 True,
                 f"CUDA graphs: recorded, {len(made.static)} inputs read in place, "

@@ -44,7 +44,8 @@ class Recording:
     """Created by running the work once on `args` while the stream records. Raises Unrecordable.
     copied: positions of inputs that are copied in; the others are static. originals: by position of
     an input that is a copy of another recording's result, that result, which is read in its place.
-    `fed`: positions of inputs in other recordings' memory, or are such copies."""
+    `fed`: positions of inputs in other recordings' memory, or are such copies. `back`: positions
+    and static inputs of those that are copied in and, after the work has written them, back."""
 
     fed: frozenset[int] = frozenset()
 
@@ -90,6 +91,7 @@ class Recording:
         self.back = tuple(
             (index, one.tensor) for index, one in self.places if index in work.written
         )
+        self.back_addresses, self.calls_in_place = list[int](), 0
 
     def _make_static_inputs(
         self, inputs: list[Any], written: Collection[int]
@@ -127,6 +129,14 @@ class Recording:
         """Positions of static inputs with another address now."""
         addresses = zip(self.static, self.addresses, self.static_addresses(args), strict=True)
         return {index for index, recorded, now in addresses if recorded != now}
+
+    def count_calls_in_place(self, args: Sequence[Any]) -> int:
+        """For how many calls in a row, this one included, the inputs that are copied in and back
+        have had the same addresses."""
+        now = [ADDRESS(args[index]) for index, _ in self.back]
+        self.calls_in_place = self.calls_in_place + 1 if now == self.back_addresses else 1
+        self.back_addresses = now
+        return self.calls_in_place
 
     def elements(self, args: Sequence[Any]) -> list[torch.Tensor]:
         """Views of the copied inputs in which each element occurs once."""

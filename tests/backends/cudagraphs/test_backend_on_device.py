@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import gc
 import threading
+from copy import deepcopy
 from types import FunctionType
 
 import framejit
@@ -484,3 +485,20 @@ def test_disjoint_views_of_one_memory_are_recorded_though_they_are_written():
         return list(rand(64, 8).chunk(2))
 
     check(f, make)
+
+
+def test_running_statistics_are_written_in_place_after_a_trial():
+    """The autotuner tries candidates on copies of them."""
+    torch.manual_seed(0)
+    model = nn.Sequential(
+        nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 8, 3), nn.BatchNorm2d(8)
+    )
+    model, wanted = model.cuda(), deepcopy(model).cuda()
+    compiled = framejit.compile(model, options={"cudagraphs": "require", "patience": 0})
+    x = rand(4, 3, 16, 16)
+    for _ in range(30):
+        compiled(x).sum().backward()
+        wanted(x).sum().backward()
+    for got, buffer in zip(model.buffers(), wanted.buffers(), strict=True):
+        torch.testing.assert_close(got, buffer, rtol=1e-3, atol=1e-4)
+    assert any("0 copied in" in text for text in notes(compiled))

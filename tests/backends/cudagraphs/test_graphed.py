@@ -36,6 +36,8 @@ class Recorded(Recording):
         self.static = tuple(index for index in range(len(args)) if index not in copied)
         self.copied = tuple(sorted(copied))
         self.addresses = self.static_addresses(args)
+        self.back = tuple((index, args[index]) for index in self.copied if index in work.written)
+        self.back_addresses, self.calls_in_place = [], 0
         self.replays, self.in_use = 0, False
         self.out = SimpleNamespace(in_use=lambda: self.in_use, saved=[], hidden=[], template=[])
         Recorded.made.append(self)
@@ -111,6 +113,54 @@ def test_what_moved_is_copied_in_but_parameters_are_not():
     assert Recorded.made[-1].copied == (0, 1)
     work(torch.ones(3), torch.ones(3), kept[-1][1])
     assert Recorded.made[-1].replays == 2
+
+
+def test_what_is_written_is_read_in_place_once_it_stays_there():
+    work, said = graphed(written=frozenset({1}))
+    x, kept = torch.ones(3), [torch.ones(3) for _ in range(3)]
+    for written in kept[:2]:  # as the autotuner tries candidates: on copies
+        work(x, written)
+    assert [made.copied for made in Recorded.made] == [(1,)]
+    for _ in range(module.CALLS_IN_PLACE):
+        work(x, kept[2])
+    assert [made.copied for made in Recorded.made] == [(1,), ()] and work.remade == 0
+    assert len(said) == 2 and "2 inputs read in place, 0 copied in" in said[-1]
+    for _ in range(3):
+        work(x, kept[2])
+    assert Recorded.made[-1].replays == 4
+
+    work(x, kept[0])  # it moves after all: copied again, and for longer
+    assert [made.copied for made in Recorded.made] == [(1,), (), (1,)]
+    for _ in range(2 * module.CALLS_IN_PLACE - 1):
+        work(x, kept[0])
+    assert len(Recorded.made) == 3
+    work(x, kept[0])
+    assert Recorded.made[-1].copied == () and len(Recorded.made) == 4
+
+
+def test_what_is_written_and_moves_stays_copied():
+    work, _ = graphed(written=frozenset({0}))
+    kept = []
+    for _ in range(3 * module.CALLS_IN_PLACE):
+        kept.append(torch.ones(3))
+        work(kept[-1])
+    assert [made.copied for made in Recorded.made] == [(0,)]
+
+
+def test_a_forward_graph_recorded_again_does_not_count_as_moves():
+    forward, _ = graphed()
+    backward, _ = graphed(forward=forward)
+    x = torch.ones(3)
+    for _ in range(module.MOST_REMADE + 3):
+        forward.states.clear()
+        forward(x)
+        forward(x)
+        made, saved = Recorded.made[-1], torch.ones(4)
+        made.in_use, made.out.saved, made.out.template = True, [0], [saved]
+        backward(saved, x)
+        backward(saved, x)
+        made.in_use = False
+    assert backward.remade == 0 and not backward.off
 
 
 def test_parameters_that_keep_moving_end_it():
