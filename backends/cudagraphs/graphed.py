@@ -70,7 +70,6 @@ class GraphedCallable:
         self.lock = threading.RLock()
         self.remade = 0
         self.patience = CALLS_IN_PLACE
-        self.told: tuple[int, int] | None = None  # numbers of inputs of the recording last reported
         self.off = ""  # the reason, once nothing is recorded any more
         self.full = self.postponed = False
 
@@ -275,9 +274,7 @@ class GraphedCallable:
             return self.run(*args)
         made.fed = frozenset(fed.union(originals))
         self.states[key] = made
-        counts = len(made.static), len(made.copied)
-        if not self.remade and counts != self.told:
-            self.told = counts
+        if not self.remade:
             self.report.send_recorded(
                 True,
                 f"CUDA graphs: recorded, {len(made.static)} inputs read in place, "

@@ -30,6 +30,10 @@ def rounds_matrix_products() -> bool:
     return any(kind == "matmul" for _, kind in rounding_settings())
 
 
+def rounds_matrix_products_on_cuda() -> bool:
+    return ("cuda", "matmul") in rounding_settings()
+
+
 def rounds_convolutions_on_cuda() -> bool:
     return ("cuda", "conv") in rounding_settings()
 

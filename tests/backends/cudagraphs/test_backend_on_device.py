@@ -490,15 +490,20 @@ def test_disjoint_views_of_one_memory_are_recorded_though_they_are_written():
 def test_running_statistics_are_written_in_place_after_a_trial():
     """The autotuner tries candidates on copies of them."""
     torch.manual_seed(0)
-    model = nn.Sequential(
-        nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.Conv2d(8, 8, 3), nn.BatchNorm2d(8)
+    layers = [
+        layer for _ in range(4) for layer in (nn.Conv2d(16, 16, 3), nn.BatchNorm2d(16), nn.ReLU())
+    ]
+    model = nn.Sequential(*layers).cuda()
+    wanted = deepcopy(model)
+    compiled = framejit.compile(
+        model, backend="autotune", mode="reduce-overhead", options={"patience": 0}
     )
-    model, wanted = model.cuda(), deepcopy(model).cuda()
-    compiled = framejit.compile(model, options={"cudagraphs": "require", "patience": 0})
-    x = rand(4, 3, 16, 16)
-    for _ in range(30):
+    x = rand(8, 16, 32, 32)
+    for _ in range(40):
         compiled(x).sum().backward()
         wanted(x).sum().backward()
     for got, buffer in zip(model.buffers(), wanted.buffers(), strict=True):
-        torch.testing.assert_close(got, buffer, rtol=1e-3, atol=1e-4)
-    assert any("0 copied in" in text for text in notes(compiled))
+        torch.testing.assert_close(got, buffer, rtol=1e-2, atol=1e-3)
+    said = [text for text in notes(compiled) if "recorded," in text]
+    assert any("17 inputs read in place, 12 copied in" in text for text in said), said
+    assert any("29 inputs read in place, 0 copied in" in text for text in said), said

@@ -194,8 +194,8 @@ def test_a_whole_training_step(backend):
 def test_training_with_unread_draws_is_recorded():
     def train(compile):
         torch.manual_seed(0)
-        layers = nn.ModuleList(nn.Linear(16, 16) for _ in range(3)).cuda()
-        x = torch.randn(8, 16, device="cuda")
+        layers = nn.ModuleList(nn.Linear(64, 64) for _ in range(6)).cuda()
+        x = torch.randn(64, 64, device="cuda")
 
         def step(x):
             for layer in layers:
@@ -211,7 +211,8 @@ def test_training_with_unread_draws_is_recorded():
         return [losses, [one.grad for one in layers.parameters()], torch.rand(2)], step
 
     wanted, _ = train(lambda f: f)
-    options = {"cudagraphs": "require", "patience": 0}
-    got, step = train(lambda f: framejit.compile(f, options=options))
-    torch.testing.assert_close(got, wanted, rtol=1e-3, atol=1e-4)
-    assert not step.framejit.explain().breaks
+    settings = {"mode": "reduce-overhead", "options": {"patience": 0}}
+    got, step = train(lambda f: framejit.compile(f, backend="autotune", **settings))
+    torch.testing.assert_close(got, wanted, rtol=1e-2, atol=1e-3)
+    report = step.framejit.explain()
+    assert not report.breaks and "CUDA graphs: recorded" in report.details()

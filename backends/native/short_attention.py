@@ -1,0 +1,120 @@
+"""The decomposition of attention over short sequences, in float32 on a GPU where torch may round the
+operands of products.
+
+torch calls its memory-efficient kernel there, which computes each product three times in order not
+to round, and computes the scores again for each of the gradients of keys and queries. Decomposed,
+the scores are stored: few enough of them stay in the GPU's cache.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+
+from ..graph.product_precision import rounds_matrix_products_on_cuda
+
+BACKWARD = torch.ops.aten._scaled_dot_product_efficient_attention_backward.default
+LONGEST = 256  # queries, or keys, of a sequence
+MOST_BYTES = 1 << 27  # of all scores
+
+
+def attend(
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    bias: torch.Tensor | None,
+    compute_logsumexp: bool,
+    dropout: float = 0.0,
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+) -> Any:
+    """The result of the efficient attention for query, key and value [batch, heads, length, width],
+    the logarithms of the sums of the scores' exponentials, [batch, heads, length], and two others
+    that are not for use. NotImplemented with a bias or dropout, and where that kernel is fast."""
+    if bias is not None or not is_worthwhile(query, key, dropout):
+        return NotImplemented
+    scores = scores_of(query, key, scale, is_causal)
+    largest = scores.amax(-1, keepdim=True)
+    weights = (scores - largest).exp()
+    sums = weights.sum(-1, keepdim=True)
+    result = unmerged(torch.bmm(weights / sums, merged(value)), query)
+    logarithms = (sums.log() + largest).view(query.shape[:3])
+    nothing = query.new_empty((), dtype=torch.int64)
+    return result, logarithms, nothing, nothing
+
+
+def attend_backward(
+    gradient: torch.Tensor,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    bias: torch.Tensor | None,
+    result: torch.Tensor,
+    logarithms: torch.Tensor,
+    seed: torch.Tensor,
+    offset: torch.Tensor,
+    dropout: float,
+    wanted: list[bool],
+    is_causal: bool = False,
+    *,
+    scale: float | None = None,
+) -> Any:
+    """The gradients of query, key and value, and None for that of the bias. NotImplemented where
+    `attend` is."""
+    if bias is not None or not is_worthwhile(query, key, dropout):
+        return NotImplemented
+    scores = scores_of(query, key, scale, is_causal)
+    weights = (scores - logarithms.reshape(-1, logarithms.shape[2], 1)).exp()
+    given = merged(gradient)
+    moved = (given * merged(result)).sum(-1, keepdim=True)
+    of_weights = torch.bmm(given, merged(value).transpose(1, 2))
+    of_scores = weights * (of_weights - moved) * factor(query, scale)
+    return (
+        unmerged(torch.bmm(of_scores, merged(key)), query),
+        unmerged(torch.bmm(of_scores.transpose(1, 2), merged(query)), key),
+        unmerged(torch.bmm(weights.transpose(1, 2), given), value),
+        None,
+    )
+
+
+def is_worthwhile(query: torch.Tensor, key: torch.Tensor, dropout: float) -> bool:
+    """Whether the scores of attention without dropout are expected to stay in the cache."""
+    sizes = (*query.shape[:3], key.shape[2])
+    if query.dtype != torch.float32 or query.device.type != "cuda" or dropout:
+        return False
+    if not rounds_matrix_products_on_cuda() or not all(type(size) is int for size in sizes):
+        return False
+    few = math.prod(sizes) * query.element_size() <= MOST_BYTES
+    return (
+        few and key.shape[1] == query.shape[1] and 1 < min(sizes[2:]) <= max(sizes[2:]) <= LONGEST
+    )
+
+
+def scores_of(
+    query: torch.Tensor, key: torch.Tensor, scale: float | None, is_causal: bool
+) -> torch.Tensor:
+    """The scores of each query and key, [batch * heads, queries, keys]."""
+    scores = torch.bmm(merged(query), merged(key).transpose(1, 2)) * factor(query, scale)
+    if not is_causal:
+        return scores
+    rows, columns = (torch.arange(size, device=query.device) for size in scores.shape[1:])
+    return torch.where(columns <= rows.unsqueeze(1), scores, -math.inf)
+
+
+def factor(query: torch.Tensor, scale: float | None) -> float:
+    return 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+
+
+def merged(tensor: torch.Tensor) -> torch.Tensor:
+    """[batch, heads, length, width] as [batch * heads, length, width]."""
+    return tensor.reshape(-1, *tensor.shape[2:])
+
+
+def unmerged(tensor: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+    """[batch * heads, length, width] as [batch, heads, length, width], laid out as [batch, length,
+    heads, width], as torch's results are."""
+    apart = tensor.view(*like.shape[:2], *tensor.shape[1:])
+    return apart.transpose(1, 2).clone(memory_format=torch.contiguous_format).transpose(1, 2)
