@@ -1,5 +1,5 @@
-"""The decomposition of attention over short sequences, in float32 on a GPU where torch may round the
-operands of products.
+"""The decomposition of attention over short sequences, in float32 on a GPU, where torch may round
+the operands of products.
 
 torch calls its memory-efficient kernel there, which computes each product three times in order not
 to round, and computes the scores again for each of the gradients of keys and queries. Decomposed,
