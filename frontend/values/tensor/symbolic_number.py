@@ -161,8 +161,7 @@ def calculate(
     elif allowed is None or not allowed(tx, *operands):
         allowed = None
         found = calculate_at_the_call(tx, function, *operands)
-        if found is None and function in ROUNDED:
-            found = rounded_quotient(tx, function, operands[0])
+        found = found or rounded_quotient(tx, function, operands[0])
         if found is not None:
             return found
     if allowed is None:
@@ -199,7 +198,7 @@ def rounded_quotient(
     """`math.ceil(n / 8)` and the like as a floor division, which torch's symbols have; None for
     other numbers. The quotient of ints that a float holds exactly is a whole number only if the
     division has no remainder."""
-    operands = int_operands_of_division(tx, quotient)
+    operands = int_operands_of_division(tx, quotient) if function in ROUNDED else None
     if operands is None:
         return None
     left, right = operands
