@@ -19,14 +19,27 @@ CPU = Constant(torch.device("cpu"))  # also where another device is the default
 def _function(function: Any) -> None:
     @models(function)
     def call(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
-        given = tuple(map(tx.look, args))
-        if len(given) == 2 and all(map(is_int_or_float, given)):
-            args = (number_as_tensor(tx, given[0]), args[1])
-        return tx.graph.function(function, *args, **kwargs)
+        return tx.graph.function(function, *with_a_tensor(tx, args), **kwargs)
 
 
-for _f in (torch.div, torch.divide, torch.true_divide, torch.floor_divide, torch.mul):
+for _f in (
+    torch.subtract,
+    torch.mul,
+    torch.multiply,
+    torch.div,
+    torch.divide,
+    torch.true_divide,
+    torch.floor_divide,
+):
     _function(_f)
+
+
+def with_a_tensor(tx: TraceContext, args: tuple[Value, ...]) -> tuple[Value, ...]:
+    """The arguments of an operator, with a tensor for the first of two numbers."""
+    given = tuple(map(tx.look, args))
+    if len(given) == 2 and all(map(is_int_or_float, given)):
+        return number_as_tensor(tx, given[0]), args[1]
+    return args
 
 
 def is_int_or_float(value: Value) -> bool:

@@ -11,6 +11,7 @@ from ..constant import Constant
 from ..context import TraceContext
 from ..registry import method, models
 from ..tensor.tensor import TensorValue
+from .arithmetic_of_numbers import with_a_tensor
 
 # what kernels calculate with is as precise as their results
 PRECISE = (torch.float32, torch.float64)
@@ -88,7 +89,7 @@ def add_scaled(name: str, sign: int) -> None:
     def call_function(tx: TraceContext, *args: Value, **kwargs: Value) -> Value:
         if len(args) == 2 and kwargs.keys() == {"alpha"} and isinstance(args[0], TensorValue):
             return add_scaled_tensor(tx, *args, **kwargs)
-        return tx.graph.function(function, *args, **kwargs)
+        return tx.graph.function(function, *with_a_tensor(tx, args), **kwargs)
 
 
 for _name, _sign in (("add", 1), ("add_", 1), ("sub", -1), ("sub_", -1)):

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import operator
-
 from ..base import Value
 from ..constant import Constant, fold
 from ..context import TraceContext
 from ..operators import binary
 from ..registry import method
-from .symbolic_number import SymbolicNumber, calculate, within
-
-EXACT = within(-(2**53), 2**53)  # ints that a float holds exactly
+from .symbolic_number import calculate, int_operands_of_division
 
 
 @method(int, "bit_length")
@@ -22,10 +18,7 @@ def bit_length(tx: TraceContext, self: Value) -> Value:
 @method(float, "is_integer")
 def is_integer(tx: TraceContext, self: Value) -> Value:
     """Of an int that was divided by another: whether it is divisible."""
-    operands = self.operands if isinstance(self, SymbolicNumber) else ()
-    ints = all(one.python_type() is int for one in operands)
-    if isinstance(self, SymbolicNumber) and self.function is operator.truediv and ints:
-        varying = [one for one in operands if isinstance(one, SymbolicNumber)]
-        if all(EXACT(tx, one) for one in varying):
-            return Constant(not binary(tx, "%", *operands).truth(tx))
+    operands = int_operands_of_division(tx, self)
+    if operands is not None:
+        return Constant(not binary(tx, "%", *operands).truth(tx))
     return fold(tx, float.is_integer, [self], {})

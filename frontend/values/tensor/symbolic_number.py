@@ -161,6 +161,7 @@ def calculate(
     elif allowed is None or not allowed(tx, *operands):
         allowed = None
         found = calculate_at_the_call(tx, function, *operands)
+        found = found or rounded_quotient(tx, function, operands[0])
         if found is not None:
             return found
     if allowed is None:
@@ -189,6 +190,46 @@ def calculate_at_the_call(
         return None
     now = function(*map(number_now, operands))
     return tx.symbols.input(now, path) if can_be_symbol(now) else None
+
+
+def rounded_quotient(
+    tx: TraceContext, function: Callable[..., Any], quotient: Value
+) -> Value | None:
+    """`math.ceil(n / 8)` and the like as a floor division, which torch's symbols have; None for
+    other numbers. The quotient of ints that a float holds exactly is a whole number only if the
+    division has no remainder."""
+    operands = int_operands_of_division(tx, quotient) if function in ROUNDED else None
+    if operands is None:
+        return None
+    left, right = operands
+    rounds_up = function is math.ceil
+    if function in (math.trunc, int):
+        rounds_up = not is_not_negative(quotient)
+    if not rounds_up:
+        return calculate(tx, operator.floordiv, left, right)
+    negated = calculate_or_fold(tx, operator.neg, left)
+    return calculate(tx, operator.neg, calculate_or_fold(tx, operator.floordiv, negated, right))
+
+
+def int_operands_of_division(tx: TraceContext, quotient: Value) -> tuple[Value, ...] | None:
+    """The ints that were divided to make a number, if a float holds each exactly; None for other
+    numbers."""
+    if not isinstance(quotient, SymbolicNumber) or quotient.function is not operator.truediv:
+        return None
+    operands = quotient.operands
+    if any(one.python_type() is not int for one in operands):
+        return None
+    varying = [one for one in operands if isinstance(one, SymbolicNumber)]
+    return operands if all(EXACT(tx, one) for one in varying) else None
+
+
+def calculate_or_fold(tx: TraceContext, function: Callable[..., Any], *operands: Value) -> Value:
+    """A function of numbers that may all be literals."""
+    if any(isinstance(one, SymbolicNumber) for one in operands):
+        found = calculate(tx, function, *operands)
+        assert found is not None
+        return found
+    return fold(tx, function, list(operands), {})
 
 
 def number_now(value: Value) -> Any:
@@ -443,8 +484,10 @@ def beside_literals(tx: TraceContext, *operands: Value) -> bool:
     )
 
 
+EXACT = within(-(2**53), 2**53)  # ints that a float holds exactly
 POSITIVE = within(sys.float_info.min, sys.float_info.max)
 AS_INT = within(-(2.0**62), 2.0**62)
+ROUNDED = (math.floor, math.ceil, math.trunc, int)
 # Functions that torch's symbols do not have, or not for these numbers, and where they cannot raise.
 OPAQUE: dict[Callable[..., Any], Callable[..., bool]] = {
     math.log: logarithm_can_be_symbolic,
@@ -452,7 +495,7 @@ OPAQUE: dict[Callable[..., Any], Callable[..., bool]] = {
     math.log1p: within(0.0, sys.float_info.max),
     math.exp: within(-sys.float_info.max, 700.0),
     math.expm1: within(-sys.float_info.max, 700.0),
-    **dict.fromkeys((math.floor, math.ceil, math.trunc, int), AS_INT),
+    **dict.fromkeys(ROUNDED, AS_INT),
     **dict.fromkeys((math.erf, math.radians, math.degrees), within(-1e300, 1e300)),
     operator.pow: power_can_be_calculated,
     round: can_round,

@@ -39,10 +39,28 @@ def of_floats(x):
     return ratio * x, torch.mul(0.1, x.shape[0]), torch.div(x.shape[0], 0.3, rounding_mode="floor")
 
 
+def of_sums(x):
+    count = torch.sub(torch.add(x.shape[0], 2), 1)
+    return x.new_zeros(count), torch.subtract(x.shape[0], 0.1), torch.multiply(x.shape[0], 2)
+
+
+def of_scaled_sums(x):
+    return torch.add(x.shape[0], 0.1, alpha=3), torch.sub(1, x.shape[0], alpha=2)
+
+
 @pytest.mark.parametrize("backend", ["eager", "native"])
 @pytest.mark.parametrize(
     "function",
-    [in_windows, repeated, written, written_past_autograd, of_negative_numbers, of_floats],
+    [
+        in_windows,
+        repeated,
+        written,
+        written_past_autograd,
+        of_negative_numbers,
+        of_floats,
+        of_sums,
+        of_scaled_sums,
+    ],
 )
 def test_tensors_of_numbers_that_vary(function, backend):
     handle = framejit.compile(function, backend=backend)
