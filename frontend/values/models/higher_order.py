@@ -17,7 +17,7 @@ from torch._C import DispatchKey
 from torch._C._functorch import TransformType
 from torch._ops import HigherOrderOperator
 
-from ....backends.graph.higher_order_call import HigherOrderCall, Operand, WhileLoopCall
+from ....backends.graph.higher_order_call import HigherOrderCall, Operand, ViewsCall
 from ....errors import GraphBreak, SkipFrame
 from ..base import Value
 from ..constant import Constant
@@ -111,7 +111,7 @@ class OperatorCall:
     def node(self, operands: Sequence[Value], arguments: tuple[Any, ...]) -> list[Value]:
         """Replaces the nodes since `start` by one that calls the operator; returns its results."""
         self.tx.graph.rollback(self.start)
-        kind = WhileLoopCall if self.name == "while_loop" else HigherOrderCall
+        kind = ViewsCall if self.name in ("while_loop", "map_impl") else HigherOrderCall
         node = kind(self.operator, arguments)
         return self.tx.graph.function(node, *operands).unpack(self.tx)
 
