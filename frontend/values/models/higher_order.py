@@ -5,6 +5,7 @@ which refuses functions that a kernel would run."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import sys
 from collections.abc import Callable, Sequence
@@ -312,6 +313,13 @@ def has_free_unbacked_symbols(tx: TraceContext, tensor: Value) -> Value:
     if not isinstance(tensor, TensorValue):
         raise GraphBreak("unknown-call", "torch.fx's has_free_unbacked_symbols")
     return Constant(tx.symbols.exist and tx.symbols.shapes.depends_on_values(tensor.fake))
+
+
+@models(("torch.fx.traceback", "annotate"))
+def annotate(tx: TraceContext, annotation_dict: Value) -> Value:
+    """Does nothing: it is for torch's tracers, whose dictionary changes while they run the fake
+    results of a graph."""
+    return tx.wrap(contextlib.nullcontext, None).call(tx, [], {})
 
 
 def indexing_by_tensors() -> Any:

@@ -630,6 +630,25 @@ def test_attention_raises_in_training_as_in_eager():
         strict_compile(without_mask, backend="native")(vec(2, 3, 6, 4, grad=True))
 
 
+def test_attention_in_training_leaves_the_dictionary_of_torch_tracers_alone(monkeypatch):
+    """Fake results of attention with gradients are made by such a tracer. (On a CPU, torch only
+    refuses to run them.)"""
+    monkeypatch.setattr(
+        torch.nn.attention.flex_attention, "_validate_device", lambda *tensors: None
+    )
+
+    def learned(x):
+        return flex_attention(x, x, x, lambda score, b, h, i, j: score * 2 + (i - j))
+
+    step = strict_compile(learned, backend="native")
+    for _ in range(2):
+        torch.fx.traceback.current_meta.clear()
+        step(vec(2, 3, 6, 4, grad=True))
+        assert "stack_trace" not in torch.fx.traceback.current_meta
+    generated = "".join(listing.text for listing in step.framejit.generated_code())
+    assert "__delitem__" not in generated
+
+
 def test_attention_over_lengths_that_vary():
     step = strict_compile(without_mask, backend="native", dynamic=True)
     for length in (6, 9, 12):
