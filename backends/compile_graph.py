@@ -30,6 +30,7 @@ from .graph.node_targets import name_of as name_of_node
 from .graph.overlapping_writes import reason as overlap_reason
 from .graph.passes.full_masks import drop_full_masks
 from .graph.passes.late_waits import delay_waits
+from .graph.protected_results import find_protected_results
 from .graph.random_draws import draws_random_numbers
 from .graph.runtime_errors import raises_after_writing
 from .graph.separate_inputs import Inseparable, separate
@@ -86,6 +87,7 @@ def compile_graph(request: GraphRequest) -> Callable[..., Any]:
     detached = find_detached_results(nodes, freed.kept if related is None else related.results)
     views = views_to_make_outside(nodes, detached.kept)
     results = detached.kept if views is None else views.results
+    protected = find_protected_results(results)
     gm = finish_graph(request, results)
     shared = overlap_reason(nodes, request.overlapping) or view_reason(results)
     backend, compiled, shared = run_backend(request, gm, shared)
@@ -96,7 +98,7 @@ def compile_graph(request: GraphRequest) -> Callable[..., Any]:
         compiled = verify_first_calls(request, gm, compiled)
 
     def wrap(run: Callable[..., Any]) -> Callable[..., Any]:
-        run = wrap_graph(run, len(results), request)
+        run = protected.wrap(wrap_graph(run, len(results), request))
         run = run if views is None else views.wrap(run, request.inputs)
         run = detached.wrap(run)
         run = run if related is None else related.wrap(run, request.inputs)

@@ -19,7 +19,7 @@ import torch.fx
 import torch.utils._pytree as pytree
 
 from ..graph.fake_values import fake_of, fake_tensors_of
-from ..graph.memory import memory_at, memory_of
+from ..graph.memory import memory_at, memory_under
 from ..graph.mutations import is_norm, may_write, written_by
 from ..graph.node_targets import is_foreign, is_users, name_of
 from ..graph.random_draws import may_draw
@@ -88,7 +88,7 @@ def has_gradient(node: Node) -> bool:
 
 def memories_of(*nodes: Node) -> set[int]:
     return {
-        memory_of(tensor)
+        memory_under(tensor)
         for node in nodes
         for tensor in fake_tensors_of(node)
         if tensor.layout == torch.strided

@@ -14,7 +14,7 @@ memory, which nodes may raise or draw random numbers.
     sizes from values       data_dependent_sizes, size_checks
     inputs                  example_inputs, separate_inputs, memory_copies, wrappers
     results                 views_of_results, views_without_writes, detached_results,
-                            freed_results
+                            freed_results, protected_results
     errors                  runtime_errors, eager_fallback, supported
     several processes       collectives
     graphs made of graphs   passes, operator_recorder, copies, graph_structure, graph_rows,

@@ -81,10 +81,18 @@ class WithHistory(torch.autograd.Function):
         raise RuntimeError("fake tensors have no gradients")
 
 
-class WhileLoopCall(HigherOrderCall):
-    """A call of while_loop. With gradients, torch's rule for fake tensors stacks as many
-    intermediates as there are iterations, a number that no capture knows; the results do not depend
-    on it."""
+class ViewsWithHistory(WithHistory):
+    """The same, with views, which autograd lets nobody write."""
+
+    @staticmethod
+    def forward(ctx: Any, count: int, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        return tuple(torch.ops.aten.alias(tensor) for tensor in tensors[:count])
+
+
+class ViewsCall(HigherOrderCall):
+    """A call of while_loop or map, which return views. For fake tensors with gradients, torch
+    stacks as many intermediates of while_loop as there are iterations, a number that no capture
+    knows, and the results of map are no views."""
 
     def __call__(self, *operands: Any) -> Any:
         wanted = torch.is_grad_enabled() and any(
@@ -94,4 +102,4 @@ class WhileLoopCall(HigherOrderCall):
             return super().__call__(*operands)
         with torch.no_grad():
             results = super().__call__(*operands)
-        return WithHistory.apply(len(results), *results, *operands)
+        return ViewsWithHistory.apply(len(results), *results, *operands)

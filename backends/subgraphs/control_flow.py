@@ -17,7 +17,7 @@ import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor
 
 from ..graph.fake_values import fake_of
-from ..graph.gradient_history import needs_gradient
+from ..graph.gradient_history import needs_gradient, values_that_eager_frees
 from ..graph.higher_order_call import HigherOrderCall
 from ..graph.separate_inputs import Inseparable, propagate_fakes
 
@@ -83,12 +83,15 @@ class Cond(ControlFlow):
     def __init__(self, node: torch.fx.Node, call: HigherOrderCall, build: Build) -> None:
         super().__init__(node, call)
         _, *branches, _ = call.arguments
+        self.copied = list(map(saved_results, branches))
         self.branches = [compile_function(branch, build) for branch in branches]
         self.unreached = [unreached_inputs(branch) for branch in branches]
 
     def __call__(self, predicate: torch.Tensor, *operands: Any) -> Any:
         taken = 0 if predicate else 1
         results = self.branches[taken](*operands)
+        if self.trained:
+            results = copy_at(results, self.copied[taken])
         return self.join(results, operands, self.unreached[taken])
 
 
@@ -149,6 +152,7 @@ class Scan(Loop):
         step, *carried, scanned, _ = call.arguments
         super().__init__(node, call, step, sum(map(len, carried)))
         self.scanned = len(scanned)
+        self.copied = [position for position in saved_results(step) if position < self.count]
         self.step = compile_function(step, build)
 
     def __call__(self, *operands: Any) -> Any:
@@ -159,6 +163,8 @@ class Scan(Loop):
             results = self.step(*carried, *items, *others)
             carried = results[: self.count]
             made.append(results[self.count :])
+        if self.trained:
+            carried = copy_at(carried, self.copied)
         stacked = map(torch.stack, zip(*made, strict=True))
         return self.join([*carried, *stacked], operands, self.unreached)
 
@@ -170,6 +176,21 @@ def compile_function(function: torch.fx.GraphModule, build: Build) -> Function:
         fake = fake_of(node)
         node.meta = {"example_value": fake, "grad_fn": getattr(fake, "grad_fn", None)}
     return build(function, list(map(fake_of, inputs)))
+
+
+def saved_results(function: torch.fx.GraphModule) -> list[int]:
+    """The positions of results that may be saved for a backward pass. Torch's operators save only
+    operands, so the program may write into results."""
+    freed = values_that_eager_frees(function.graph)
+    results: Any = function.graph.output_node().args[0]
+    return [position for position, node in enumerate(results) if node not in freed]
+
+
+def copy_at(results: Sequence[torch.Tensor], positions: Sequence[int]) -> list[torch.Tensor]:
+    return [
+        result.clone() if position in positions else result
+        for position, result in enumerate(results)
+    ]
 
 
 def unreached_inputs(function: torch.fx.GraphModule) -> list[int]:

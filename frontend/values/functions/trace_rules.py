@@ -67,7 +67,6 @@ INLINED_FUNCTIONS = {
         *(f"_{kind}_flatten_spec" for kind in ("dict", "list", "tuple", "namedtuple")),
     ),
     "torch.fx._symbolic_trace": ("is_fx_symbolic_tracing",),
-    "torch.fx.traceback": ("annotate",),
     "torch.ao.nn.quantized.modules.functional_modules": ("FloatFunctional.",),
     "torch.distributed": ("is_available",),
     "torch.distributed._functional_collectives": (

@@ -5,6 +5,7 @@ which refuses functions that a kernel would run."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import sys
 from collections.abc import Callable, Sequence
@@ -17,7 +18,7 @@ from torch._C import DispatchKey
 from torch._C._functorch import TransformType
 from torch._ops import HigherOrderOperator
 
-from ....backends.graph.higher_order_call import HigherOrderCall, Operand, WhileLoopCall
+from ....backends.graph.higher_order_call import HigherOrderCall, Operand, ViewsCall
 from ....errors import GraphBreak, SkipFrame
 from ..base import Value
 from ..constant import Constant
@@ -111,7 +112,7 @@ class OperatorCall:
     def node(self, operands: Sequence[Value], arguments: tuple[Any, ...]) -> list[Value]:
         """Replaces the nodes since `start` by one that calls the operator; returns its results."""
         self.tx.graph.rollback(self.start)
-        kind = WhileLoopCall if self.name == "while_loop" else HigherOrderCall
+        kind = ViewsCall if self.name in ("while_loop", "map_impl") else HigherOrderCall
         node = kind(self.operator, arguments)
         return self.tx.graph.function(node, *operands).unpack(self.tx)
 
@@ -312,6 +313,13 @@ def has_free_unbacked_symbols(tx: TraceContext, tensor: Value) -> Value:
     if not isinstance(tensor, TensorValue):
         raise GraphBreak("unknown-call", "torch.fx's has_free_unbacked_symbols")
     return Constant(tx.symbols.exist and tx.symbols.shapes.depends_on_values(tensor.fake))
+
+
+@models(("torch.fx.traceback", "annotate"))
+def annotate(tx: TraceContext, annotation_dict: Value) -> Value:
+    """Does nothing: it is for torch's tracers, whose dictionary changes while they run the fake
+    results of a graph."""
+    return tx.wrap(contextlib.nullcontext, None).call(tx, [], {})
 
 
 def indexing_by_tensors() -> Any:

@@ -16,6 +16,8 @@ from framejit.errors import RequirementError
 from framejit.events import UNREPORTED
 from torch._higher_order_ops.scan import scan
 
+from ...frontend.semantics.harness import check, vec
+
 
 def captured(fn, *args):
     """The graph of a function as captured, before a backend gets it."""
@@ -179,3 +181,11 @@ def test_writes_around_control_flow_have_eagers_gradients(program, backend):
         assert mine == wanted
     else:
         torch.testing.assert_close(mine, wanted)
+
+
+def test_a_function_under_vmap_beside_a_cond_with_gradients():
+    def fn(x):
+        y = torch.vmap(lambda row: row.new_zeros(3).add_(row).sin())(x)
+        return torch.cond(x.sum() > 0, torch.exp, torch.cos, (y,)) * y
+
+    check(fn, vec(2, 3, grad=True), backend="native", backward=True)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import framejit
 import pytest
 import torch
-from framejit.backends.graph.higher_order_call import HigherOrderCall, WhileLoopCall
+from framejit.backends.graph.higher_order_call import HigherOrderCall, ViewsCall
 from torch._higher_order_ops.associative_scan import associative_scan, associative_scan_op
 from torch._higher_order_ops.cond import cond_op
 from torch._higher_order_ops.hints_wrap import hints_wrapper
@@ -591,7 +591,7 @@ def test_functions_are_compiled(fn, grad, monkeypatch):
 
     step, x = strict_compile(fn, backend="native"), vec(2, 3, grad=grad)
     expected = step(x)
-    for kind in (HigherOrderCall, WhileLoopCall):
+    for kind in (HigherOrderCall, ViewsCall):
         monkeypatch.setattr(kind, "__call__", refuse)
     torch.testing.assert_close(step(x), expected, rtol=0, atol=0)
     torch.testing.assert_close(expected, fn(x))
@@ -628,6 +628,25 @@ def test_attention_is_written_out(fn, monkeypatch):
 def test_attention_raises_in_training_as_in_eager():
     with pytest.raises(NotImplementedError, match="backward on CPU"):
         strict_compile(without_mask, backend="native")(vec(2, 3, 6, 4, grad=True))
+
+
+def test_attention_in_training_leaves_the_dictionary_of_torch_tracers_alone(monkeypatch):
+    """Fake results of attention with gradients are made by such a tracer. (On a CPU, torch only
+    refuses to run them.)"""
+    monkeypatch.setattr(
+        torch.nn.attention.flex_attention, "_validate_device", lambda *tensors: None
+    )
+
+    def learned(x):
+        return flex_attention(x, x, x, lambda score, b, h, i, j: score * 2 + (i - j))
+
+    step = strict_compile(learned, backend="native")
+    for _ in range(2):
+        torch.fx.traceback.current_meta.clear()
+        step(vec(2, 3, 6, 4, grad=True))
+        assert "stack_trace" not in torch.fx.traceback.current_meta
+    generated = "".join(listing.text for listing in step.framejit.generated_code())
+    assert "__delitem__" not in generated
 
 
 def test_attention_over_lengths_that_vary():
