@@ -28,6 +28,8 @@ class Kind(enum.Enum):
     KEYS = enum.auto()
     ABSENT = enum.auto()  # a constant key that the dictionary (or None for no dictionary) lacks
     PRESENT = enum.auto()  # a constant key that the dictionary holds
+    # tuple of str: what the dictionary holds under each of these keys is an empty container
+    EMPTY_ITEMS = enum.auto()
     TENSOR = enum.auto()  # TensorSpec
     SAME = enum.auto()  # a Source: both are one object
     DISTINCT = enum.auto()  # tuple of Sources: no two of obj and theirs are one object

@@ -10,7 +10,15 @@ from .source import Source
 
 # Kinds of which one source may carry several guards that differ in what they expect.
 REPEATABLE = frozenset(
-    {Kind.ABSENT, Kind.PRESENT, Kind.SAME, Kind.DISTINCT, Kind.PYTHON, Kind.SHAPE}
+    {
+        Kind.ABSENT,
+        Kind.PRESENT,
+        Kind.EMPTY_ITEMS,
+        Kind.SAME,
+        Kind.DISTINCT,
+        Kind.PYTHON,
+        Kind.SHAPE,
+    }
 )
 
 

@@ -11,6 +11,7 @@ from .encoded import Encoded
 from .guard import Guard, Kind
 from .guard_order import EncodedGuards, may_be_any
 from .kinds import kind_of
+from .kinds.containers import empty_items
 from .section import CONTAINER_KINDS, FUNCTION_FIELDS, PROPERTY_FIELDS, Section, Sections
 from .source import Source
 from .steps import GuardCheck, Load, Step
@@ -47,12 +48,23 @@ class StepWriter:
         if guard.kind is Kind.DISTINCT:
             self._distinct(guard, subjects, section)
             return
+        if guard.kind is Kind.EMPTY_ITEMS:
+            self._empty_items(guard, encoded, section)
+            return
         uses = tuple([self.load(source, guard, section) for source in subjects])
         self._lists[section].append(
             GuardCheck(
                 op, uses, guard, encoded.object, encoded.number, encoded.runs_python, section
             )
         )
+
+    def _empty_items(self, guard: Guard, encoded: Encoded, section: Section) -> None:
+        """Adds a check of each item, which then is watched like any container."""
+        for item in empty_items(guard):
+            uses = (self.load(item, guard, section),)
+            self._lists[section].append(
+                GuardCheck(encoded.op, uses, guard, None, encoded.number, False, section)
+            )
 
     def _distinct(self, guard: Guard, subjects: Sequence[Source], section: Section) -> None:
         """Adds checks that objects are distinct. The first `number` of them are compared with all

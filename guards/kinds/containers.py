@@ -1,5 +1,5 @@
-"""LENGTH, KEYS, ABSENT, PRESENT: the shape of builtin containers, whatever methods a subclass
-overrides."""
+"""LENGTH, KEYS, ABSENT, PRESENT, EMPTY_ITEMS: the shape of builtin containers, whatever methods a
+subclass overrides."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from ..encoded import Encoded
 from ..guard import Guard, Kind
-from ..source import key_text
+from ..source import DictItem, key_text
 from ..source.containers import keys_of
 from .equality import constant_key, same_constant
 from .registry import GuardKind, guard_kind, short_repr
@@ -130,3 +130,34 @@ class Absent(Membership):
 
     def holds(self, expected: Any, subject: Any) -> bool:
         return subject is None or not dict.__contains__(subject, expected)
+
+
+@guard_kind(Kind.EMPTY_ITEMS)
+class EmptyItems(GuardKind):
+    """Containers that a dictionary holds under some keys are empty: a module's hooks. One guard
+    says it of all of them, as a model has thousands."""
+
+    cost = 8
+
+    def holds(self, expected: tuple[str, ...], subject: Any) -> bool:
+        return not any(builtin_length(dict.__getitem__(subject, key)) for key in expected)
+
+    def encode(self, guard: Guard) -> Encoded:
+        """The check of each item: StepWriter adds a load and this check for each."""
+        return Encoded("LENGTH", number=0)
+
+    def expression(self, guard: Guard) -> str:
+        names = ", ".join(item.name for item in empty_items(guard))
+        return f"not any(map(len, [{names}]))"
+
+    def difference(self, guard: Guard, subject: Any) -> tuple[str, str, str]:
+        for item in empty_items(guard):
+            found = subject.get(item.key)
+            if found is None or builtin_length(found):
+                return item.name, "empty", short_repr(found)
+        return super().difference(guard, subject)
+
+
+def empty_items(guard: Guard) -> tuple[DictItem, ...]:
+    """The paths to the containers of which an EMPTY_ITEMS guard speaks."""
+    return tuple([DictItem(guard.source, key) for key in guard.expected])

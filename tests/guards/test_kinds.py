@@ -175,6 +175,12 @@ CASES = [
     ),
     (Kind.ABSENT, "a", [{}, {"b": 1}, None, Liar()], [{"a": None}, ["b"], 3]),
     (Kind.PRESENT, (1, 2), [{(1, 2): 0}], [{}]),
+    (
+        Kind.EMPTY_ITEMS,
+        ("a", "b"),
+        [{"a": {}, "b": OrderedDict()}, {"b": [], "c": 1, "a": {}}, Liar(a=Liar(), b={})],
+        [{"a": {}, "b": {1: 1}}, {"a": {1: 1}, "b": {}}, {"a": {}}, {"a": {}, "b": None}, {}, None],
+    ),
     (Kind.PYTHON, ("x is even", lambda x: x % 2 == 0), [2, 4], [1, "s"]),
     (Kind.PYTHON, ("x as it is", lambda x: x), [1, [0]], [0, [], None, Raising()]),
 ]
@@ -201,6 +207,7 @@ OWN = [
     (Kind.ABSENT, "a", [Plain(), Plain(b=1), 3, "s"], [Plain(a=None), Plain]),
     (Kind.PRESENT, "a", [Plain(a=None)], [Plain(), 3, Plain]),
     (Kind.PRESENT, 3, [], [Plain(a=None)]),
+    (Kind.EMPTY_ITEMS, ("a", "b"), [Plain(a={}, b={})], [Plain(a={}, b={1: 1}), Plain(a={}), 3]),
 ]
 
 

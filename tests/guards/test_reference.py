@@ -285,6 +285,12 @@ class World:
             kinds |= {Kind.LENGTH: len(found), Kind.KEYS: tuple(found), Kind.ABSENT: "absent"}
             plain = [key for key in found if isinstance(key, str | int | float)]
             kinds |= {Kind.PRESENT: plain[0]} if plain else {}
+            empty = [
+                key
+                for key, item in dict.items(found)
+                if type(key) is str and type(item) in (dict, list, OrderedDict) and not item
+            ]
+            kinds |= {Kind.EMPTY_ITEMS: tuple(empty)} if empty else {}
         if isinstance(found, list | tuple | str | bytes | deque | set):
             kinds[Kind.LENGTH] = len(found)
         if type(found) is int:

@@ -20,6 +20,7 @@ from .moved_paths import CannotMove, MovedPaths, PathsBelow
 UNREMEMBERED = FunctionValue | CellValue  # each path to one has a value of its own
 KINDS = frozenset({
     Kind.TYPE, Kind.IS, Kind.EQUALS, Kind.LENGTH, Kind.KEYS, Kind.ABSENT, Kind.PRESENT, Kind.TENSOR,
+    Kind.EMPTY_ITEMS,
 })  # fmt: skip
 
 

@@ -167,12 +167,21 @@ class ModuleValue(UserObject):
         for name, path in GLOBAL_HOOKS.items():
             if self._is_filled(tx, getattr(torch_module, name), path):
                 return True
+        empty: list[str] = []
         for name in OWN_HOOKS:
-            path = self.source and DictItem(InstanceDict(self.source), name)
-            if name in self.attrs or (
-                own.get(name) is not None and self._is_filled(tx, own[name], path)
+            hooks = own.get(name)
+            if name in self.attrs:
+                return True
+            if hooks is None:
+                continue
+            if not hooks and not isinstance(tx.objects.find(hooks), DictValue):
+                empty.append(name)
+            elif self._is_filled(
+                tx, hooks, self.source and DictItem(InstanceDict(self.source), name)
             ):
                 return True
+        path = InstanceDict(self.source) if self.source is not None else None
+        tx.guards.add(path, Kind.EMPTY_ITEMS, tuple(empty))
         return False
 
     def _is_filled(self, tx: TraceContext, hooks: dict[Any, Any], path: Source | None) -> bool:

@@ -158,6 +158,30 @@ def plain_setattr(thing, how):
     return how != "attribute" or type(thing) is not Stubborn
 
 
+HOOKS = ("_forward_hooks", "_forward_pre_hooks")
+CHANGES_OF_HOOKS = {
+    "item": lambda module: module.register_forward_pre_hook(print),
+    "another table": lambda module: vars(module).update(_forward_hooks={1: print}),
+    "no table": lambda module: vars(module).pop("_forward_hooks"),
+    "another dictionary": lambda module: setattr(
+        module, "__dict__", {**vars(module), "_forward_hooks": {1: print}}
+    ),
+}
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("change", CHANGES_OF_HOOKS)
+def test_empty_items(change):
+    guarded = Guarded(nn.Identity(), Guard(s.InstanceDict(THING), Kind.EMPTY_ITEMS, HOOKS))
+    before = dict(vars(guarded.holder.thing))
+    CHANGES_OF_HOOKS[change](guarded.holder.thing)
+    assert not guarded.hold()
+    for name in HOOKS:
+        before[name].clear()
+    guarded.holder.thing.__dict__ = before
+    assert guarded.hold()
+
+
 @pytest.mark.usefixtures("way")
 @pytest.mark.parametrize("how", WAYS_TO_SET)
 @pytest.mark.parametrize("cls", KINDS, ids=lambda cls: cls.__name__)

@@ -194,6 +194,10 @@ def halve(module, args):
     return (args[0] / 2,)
 
 
+def halved_gradient(module, of_inputs, of_results):
+    return tuple(gradient / 2 for gradient in of_inputs)
+
+
 def negated(self, x, mask=None):
     return -x
 
@@ -234,6 +238,13 @@ EDITS = {
     "hook before": lambda net: net.blocks[2].register_forward_pre_hook(halve),
     "hook of a part": lambda net: net.blocks[2].mlp.register_forward_hook(double),
     "hook of the first": lambda net: net.blocks[0].register_forward_hook(double),
+    "hook of its gradient": lambda net: net.blocks[2].mlp.register_full_backward_hook(
+        halved_gradient
+    ),
+    "another table of hooks": lambda net: vars(net.blocks[2].mlp).update(
+        _forward_hooks={1: double}
+    ),
+    "hook of a leaf": lambda net: net.blocks[2].mlp.down.register_forward_hook(double),
     "shadowed attribute": lambda net: vars(net.blocks[2]).update(norm=nn.Identity()),
     "shadowed module": lambda net: vars(net.blocks[2].mlp).update(up=nn.Linear(DIM, 8)),
     "replaced forward": lambda net: patched(net.blocks[2], "forward", negated),
