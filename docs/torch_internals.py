@@ -130,6 +130,9 @@ WHY = {
     "torch._C._get_deterministic": "whether algorithms have to be deterministic",
     "torch._C._get_dispatch_stack_at": "the dispatch modes that are on",
     "torch._C._len_torch_dispatch_stack": "the dispatch modes that are on",
+    "torch._C._autograd._set_creation_meta": (
+        "marks results that nobody may write into, as eager does"
+    ),
     "torch._C._get_fp32_precision_getter": "how precise products are",
     "torch._C._set_fp32_precision_setter": "exact products while a candidate is judged",
     "torch._C._get_function_stack_at": "the function modes that are on",

@@ -20,6 +20,7 @@ import torch
 from filelock import FileLock, Timeout
 
 from ..backends.autotune.identity import framejit_version
+from ..backends.graph.random_states import random_states_kept
 from ..backends.registry import lookup
 from ..errors import warn_user
 from ..guards.native import fingerprint, layout
@@ -210,8 +211,9 @@ def run_checks(compile_function: Compile, record: CheckResultFile) -> dict[str, 
         )
 
     thread = threading.Thread(target=run, name="framejit self-check")
-    thread.start()
-    thread.join()
+    with random_states_kept(()):  # modules that the checks create draw their parameters
+        thread.start()
+        thread.join()
     record.write(failed)
     return failed
 

@@ -215,6 +215,13 @@ def test_all_checks_pass_here_whatever_modes_the_program_has_on(newer):
         assert self_check.refusal(api.compile_checked) == ""
 
 
+def test_checks_draw_none_of_the_programs_random_numbers(newer):
+    before = torch.get_rng_state()
+    with pytest.warns(FramejitWarning, match="self-check passed, so it is used"):
+        assert not self_check.refusal(api.compile_checked)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
 def test_a_folder_that_cannot_be_written_to_costs_a_check_in_each_process(newer, monkeypatch):
     newer.parent.mkdir()
     newer.write_text("a file, where the folder should be")

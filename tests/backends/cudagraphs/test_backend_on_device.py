@@ -496,7 +496,7 @@ def test_running_statistics_are_written_in_place_after_a_trial():
     model = nn.Sequential(*layers).cuda()
     wanted = deepcopy(model)
     compiled = framejit.compile(
-        model, backend="autotune", mode="reduce-overhead", options={"patience": 0}
+        lambda x: model(x), backend="autotune", mode="reduce-overhead", options={"patience": 0}
     )
     x = rand(8, 16, 32, 32)
     for _ in range(40):
