@@ -501,4 +501,6 @@ def test_what_is_written_and_stays_in_place_is_not_copied():
         assert torch.equal(got, normalize(x, others[min(number, 2)]))
     assert all(map(torch.equal, means, others))
     said = [text for text in notes(compiled) if "recorded," in text]
-    assert ["1 copied in" in said[0], "2 inputs read in place, 0 copied in" in said[1]] == [True] * 2
+    assert ["1 copied in" in said[0], "2 inputs read in place, 0 copied in" in said[1]] == [
+        True
+    ] * 2
