@@ -116,8 +116,8 @@ def is_scalar_tensor(node: Node) -> bool:
 def stays_as_captured(node: Node) -> bool:
     """Whether no kernel is made for a node's group: the copy, and the CPU's if it draws random
     numbers."""
-    on_cpu = all(fake.device.type == "cpu" for fake in fake_tensors_of(node))
-    return isinstance(node.target, CopyNumbers) or (on_cpu and may_draw(node))
+    places = {fake.device.type for fake in fake_tensors_of(node)}
+    return isinstance(node.target, CopyNumbers) or (places == {"cpu"} and may_draw(node))
 
 
 class MovedNumbers:
