@@ -40,7 +40,7 @@ def attend(
     largest = scores.amax(-1, keepdim=True)
     weights = (scores - largest).exp()
     sums = weights.sum(-1, keepdim=True)
-    result = unmerged(torch.bmm(weights / sums, merged(value)), query)
+    result = split_heads(torch.bmm(weights / sums, merge_heads(value)), query)
     logarithms = (sums.log() + largest).view(query.shape[:3])
     nothing = query.new_empty((), dtype=torch.int64)
     return result, logarithms, nothing, nothing
@@ -68,14 +68,14 @@ def attend_backward(
         return NotImplemented
     scores = scores_of(query, key, scale, is_causal)
     weights = (scores - logarithms.reshape(-1, logarithms.shape[2], 1)).exp()
-    given = merged(gradient)
-    moved = (given * merged(result)).sum(-1, keepdim=True)
-    of_weights = torch.bmm(given, merged(value).transpose(1, 2))
+    given = merge_heads(gradient)
+    moved = (given * merge_heads(result)).sum(-1, keepdim=True)
+    of_weights = torch.bmm(given, merge_heads(value).transpose(1, 2))
     of_scores = weights * (of_weights - moved) * factor(query, scale)
     return (
-        unmerged(torch.bmm(of_scores, merged(key)), query),
-        unmerged(torch.bmm(of_scores.transpose(1, 2), merged(query)), key),
-        unmerged(torch.bmm(weights.transpose(1, 2), given), value),
+        split_heads(torch.bmm(of_scores, merge_heads(key)), query),
+        split_heads(torch.bmm(of_scores.transpose(1, 2), merge_heads(query)), key),
+        split_heads(torch.bmm(weights.transpose(1, 2), given), value),
         None,
     )
 
@@ -97,7 +97,7 @@ def scores_of(
     query: torch.Tensor, key: torch.Tensor, scale: float | None, is_causal: bool
 ) -> torch.Tensor:
     """The scores of each query and key, [batch * heads, queries, keys]."""
-    scores = torch.bmm(merged(query), merged(key).transpose(1, 2)) * factor(query, scale)
+    scores = torch.bmm(merge_heads(query), merge_heads(key).transpose(1, 2)) * factor(query, scale)
     if not is_causal:
         return scores
     rows, columns = (torch.arange(size, device=query.device) for size in scores.shape[1:])
@@ -108,12 +108,12 @@ def factor(query: torch.Tensor, scale: float | None) -> float:
     return 1 / math.sqrt(query.shape[-1]) if scale is None else scale
 
 
-def merged(tensor: torch.Tensor) -> torch.Tensor:
+def merge_heads(tensor: torch.Tensor) -> torch.Tensor:
     """[batch, heads, length, width] as [batch * heads, length, width]."""
     return tensor.reshape(-1, *tensor.shape[2:])
 
 
-def unmerged(tensor: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
+def split_heads(tensor: torch.Tensor, like: torch.Tensor) -> torch.Tensor:
     """[batch * heads, length, width] as [batch, heads, length, width], laid out as [batch, length,
     heads, width], as torch's results are."""
     apart = tensor.view(*like.shape[:2], *tensor.shape[1:])
