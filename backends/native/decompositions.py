@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch._decomp import _core_aten_decompositions_post_autograd, decomposition_table
 
 from ...skipped_imports import for_numbers
-from . import batch_norms, one_row_attention, short_attention
+from . import batch_norms, efficient_attention
 from .foreach import decompositions_of_lists
 from .lower.lowerings import LOWERINGS
 
@@ -168,12 +168,6 @@ def encoder_layer(
     return norm_2(x + feed(x))
 
 
-def attention(*args: Any, **kwargs: Any) -> Any:
-    """The decomposition of the memory-efficient attention."""
-    result = one_row_attention.attend(*args, **kwargs)
-    return short_attention.attend(*args, **kwargs) if result is NotImplemented else result
-
-
 OURS: dict[Any, Callable[..., Any]] = {
     aten.native_layer_norm.default: layer_norm,
     aten.native_group_norm.default: group_norm,
@@ -185,8 +179,8 @@ OURS: dict[Any, Callable[..., Any]] = {
     aten.nll_loss_backward.default: nll_loss_backward,
     aten.nll_loss2d_backward.default: nll_loss_backward,
     aten._transformer_encoder_layer_fwd.default: encoder_layer,
-    one_row_attention.EFFICIENT: attention,
-    short_attention.BACKWARD: short_attention.attend_backward,
+    efficient_attention.EFFICIENT: efficient_attention.attend,
+    efficient_attention.BACKWARD: efficient_attention.attend_backward,
 }
 
 # Operators that are called although torch could decompose them: decomposed, they would be slower.

@@ -9,38 +9,8 @@ H100 that takes 0.2 to 0.6 of the time. (For halves, cuDNN's kernel is faster th
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
-
-EFFICIENT = torch.ops.aten._scaled_dot_product_efficient_attention.default
-
-
-def attend(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    bias: torch.Tensor | None,
-    compute_logsumexp: bool,
-    dropout: float = 0.0,
-    is_causal: bool = False,
-    *,
-    scale: float | None = None,
-) -> Any:
-    """The result of EFFICIENT for query [batch, heads, 1, width], key and value [batch, groups,
-    length, width], and three others that are not for use. NotImplemented for more queries, a bias,
-    dropout or a causal mask, and where more than the first result is used, as in training."""
-    if (
-        query.dtype != torch.float32
-        or query.shape[2] != 1
-        or bias is not None
-        or compute_logsumexp
-        or dropout
-        or is_causal
-    ):
-        return NotImplemented
-    nothing = query.new_empty(0)
-    return weighted_mean(query, key, value, scale), nothing, nothing, nothing
 
 
 def weighted_mean(

@@ -9,13 +9,11 @@ the scores are stored: few enough of them stay in the GPU's cache.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 
 from ..graph.product_precision import rounds_matrix_products_on_cuda
 
-BACKWARD = torch.ops.aten._scaled_dot_product_efficient_attention_backward.default
 LONGEST = 256  # queries, or keys, of a sequence
 MOST_BYTES = 1 << 27  # of all scores
 
@@ -24,48 +22,30 @@ def attend(
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
-    bias: torch.Tensor | None,
-    compute_logsumexp: bool,
-    dropout: float = 0.0,
-    is_causal: bool = False,
-    *,
-    scale: float | None = None,
-) -> Any:
-    """The result of the efficient attention for query, key and value [batch, heads, length, width],
-    the logarithms of the sums of the scores' exponentials, [batch, heads, length], and two others
-    that are not for use. NotImplemented with a bias or dropout, and where that kernel is fast."""
-    if bias is not None or not is_worthwhile(query, key, dropout):
-        return NotImplemented
+    is_causal: bool,
+    scale: float | None,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The result of attention for query, key and value [batch, heads, length, width], and the
+    logarithms of the sums of the scores' exponentials, [batch, heads, length]."""
     scores = scores_of(query, key, scale, is_causal)
     largest = scores.amax(-1, keepdim=True)
     weights = (scores - largest).exp()
     sums = weights.sum(-1, keepdim=True)
     result = split_heads(torch.bmm(weights / sums, merge_heads(value)), query)
-    logarithms = (sums.log() + largest).view(query.shape[:3])
-    nothing = query.new_empty((), dtype=torch.int64)
-    return result, logarithms, nothing, nothing
+    return result, (sums.log() + largest).view(query.shape[:3])
 
 
-def attend_backward(
+def gradients(
     gradient: torch.Tensor,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    bias: torch.Tensor | None,
-    result: torch.Tensor,
-    logarithms: torch.Tensor,
-    seed: torch.Tensor,
-    offset: torch.Tensor,
-    dropout: float,
-    wanted: list[bool],
-    is_causal: bool = False,
-    *,
-    scale: float | None = None,
-) -> Any:
-    """The gradients of query, key and value, and None for that of the bias. NotImplemented where
-    `attend` is."""
-    if bias is not None or not is_worthwhile(query, key, dropout):
-        return NotImplemented
+    inputs: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
+    saved: tuple[torch.Tensor, torch.Tensor],
+    is_causal: bool,
+    scale: float | None,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """The gradients of query, key and value, the `inputs`, from that of the result. saved: what
+    `attend` returned."""
+    query, key, value = inputs
+    result, logarithms = saved
     scores = scores_of(query, key, scale, is_causal)
     weights = (scores - logarithms.reshape(-1, logarithms.shape[2], 1)).exp()
     given = merge_heads(gradient)
@@ -76,14 +56,13 @@ def attend_backward(
         split_heads(torch.bmm(of_scores, merge_heads(key)), query),
         split_heads(torch.bmm(of_scores.transpose(1, 2), merge_heads(query)), key),
         split_heads(torch.bmm(weights.transpose(1, 2), given), value),
-        None,
     )
 
 
-def is_worthwhile(query: torch.Tensor, key: torch.Tensor, dropout: float) -> bool:
-    """Whether the scores of attention without dropout are expected to stay in the cache."""
+def is_worthwhile(query: torch.Tensor, key: torch.Tensor) -> bool:
+    """Whether the scores are expected to stay in the cache."""
     sizes = (*query.shape[:3], key.shape[2])
-    if query.dtype != torch.float32 or query.device.type != "cuda" or dropout:
+    if query.dtype != torch.float32 or query.device.type != "cuda":
         return False
     if not rounds_matrix_products_on_cuda() or not all(type(size) is int for size in sizes):
         return False

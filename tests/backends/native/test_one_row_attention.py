@@ -10,7 +10,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 from framejit.backends.graph.passes.functional import functional
-from framejit.backends.native.one_row_attention import EFFICIENT, attend, weighted_mean
+from framejit.backends.native.efficient_attention import EFFICIENT, attend
+from framejit.backends.native.one_row_attention import weighted_mean
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import (
     DimDynamic,

@@ -8,8 +8,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 from framejit.backends.native import short_attention
-from framejit.backends.native.one_row_attention import EFFICIENT
-from framejit.backends.native.short_attention import BACKWARD, attend, attend_backward
+from framejit.backends.native.efficient_attention import (
+    BACKWARD,
+    EFFICIENT,
+    attend,
+    attend_backward,
+)
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 
