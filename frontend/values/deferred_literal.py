@@ -17,7 +17,7 @@ from .base import Value
 from .constant import Constant, VaryingLiteral, fold
 from .context import TraceContext
 from .emitter import Emitter
-from .tensor.symbolic_number import calculate_at_the_call
+from .tensor.number_arithmetic import calculate_at_the_call
 
 
 class DeferredLiteral(VaryingLiteral):

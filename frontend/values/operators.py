@@ -21,8 +21,8 @@ from .numpy.numpy_number import operate_on_scalar
 from .objects.special_methods import compare_by_methods, has_custom_getattr, operate_by_methods
 from .objects.user_object import UserObject
 from .operation import BINARY, COMPARE, UNARY, Operation
+from .tensor.number_arithmetic import calculate_operation, calculate_unary
 from .tensor.opaque_tensor import OpaqueTensor
-from .tensor.symbolic_number import calculate_operation
 from .tensor.tensor import TensorValue
 
 Rule = Callable[["TraceContext", Operation, Value, Value], Value | None]
@@ -67,7 +67,7 @@ def unary(tx: TraceContext, sign: str, value: Value) -> Value:
     if sign == "not":
         return Constant(not value.truth(tx))
     op = UNARY[sign]
-    result = value.apply_unary(tx, op)
+    result = value.apply_unary(tx, op) or calculate_unary(tx, op, value)
     return fold(tx, op.function, [value], {}) if result is None else result
 
 

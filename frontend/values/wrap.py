@@ -57,8 +57,8 @@ from .tensor import (  # noqa: F401
     distributed_tensor,
     existing_tensor,
     hook_on_tensor,
+    number_arithmetic,
     number_methods,
-    symbolic_number,
 )
 
 

@@ -39,7 +39,8 @@ from ...values.base import Value
 from ...values.constant import Constant
 from ...values.tensor.calculated_numbers import calculations, determines, follows_from
 from ...values.tensor.dynamic_marks import Mark
-from ...values.tensor.symbolic_number import SYMBOLIC, VALUE_NEEDED, Symbol, SymbolicNumber
+from ...values.tensor.number_functions import SYMBOLIC
+from ...values.tensor.symbolic_number import VALUE_NEEDED, Symbol, SymbolicNumber
 from ...values.tensor.tensor import TensorValue
 from ..fake_tensors.fake_execution import forbid_reads
 from ..fake_tensors.fakes_by_metadata import (

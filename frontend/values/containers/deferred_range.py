@@ -23,7 +23,7 @@ from ..iterators.iterator import (
     RangeIterator,
 )
 from ..registry import wraps
-from ..tensor.symbolic_number import calculate
+from ..tensor.number_arithmetic import calculate
 from .range import RangeValue
 
 PARTS = ("start", "stop", "step")

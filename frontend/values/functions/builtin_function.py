@@ -19,7 +19,9 @@ from ..models.torch_policy import goes_into_graph, is_pure, refuse_disallowed
 from ..objects.mro import lookup
 from ..operation import Operation
 from ..registry import call_model, model_of, wraps
-from ..tensor.symbolic_number import OPAQUE, SymbolicNumber, calculate
+from ..tensor.number_arithmetic import calculate
+from ..tensor.number_functions import OPAQUE
+from ..tensor.symbolic_number import SymbolicNumber
 from ..torch_directives import substitute_for
 from .method import MethodValue
 

@@ -38,8 +38,9 @@ from ..objects.user_object import UserObject
 from ..operators import binary, compare
 from ..registry import models
 from ..tensor.calculated_numbers import takes_few_values
+from ..tensor.number_arithmetic import calculate
 from ..tensor.read_number import is_one_bool, read_as
-from ..tensor.symbolic_number import SymbolicNumber, calculate
+from ..tensor.symbolic_number import SymbolicNumber
 from ..tensor.tensor import TensorValue
 from .tensor_numbers import number_of
 

@@ -11,7 +11,9 @@ from ..constant import Constant, fold
 from ..context import TraceContext
 from ..operators import binary
 from ..registry import models
-from ..tensor.symbolic_number import FUNCTIONS, SymbolicNumber, calculate
+from ..tensor.number_arithmetic import calculate
+from ..tensor.number_functions import FUNCTIONS
+from ..tensor.symbolic_number import SymbolicNumber
 
 
 def _function(function: Callable[[float], float]) -> None:

@@ -13,8 +13,9 @@ from ....errors import GraphBreak
 from ..base import Value
 from ..constant import Constant
 from ..registry import method, models
+from ..tensor.number_arithmetic import calculate
 from ..tensor.read_number import INTEGERS, can_be_node, whether_all
-from ..tensor.symbolic_number import SymbolicNumber, calculate
+from ..tensor.symbolic_number import SymbolicNumber
 from ..tensor.tensor import TensorValue
 
 if TYPE_CHECKING:

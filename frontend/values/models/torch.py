@@ -20,8 +20,9 @@ from ..context import TraceContext
 from ..modes.context_manager import ManagerMethod
 from ..modes.mode_manager import AUTOCASTS, GRAD_MODES, ModeManager
 from ..registry import method, models
+from ..tensor.number_arithmetic import calculate
 from ..tensor.read_number import can_be_node
-from ..tensor.symbolic_number import SymbolicNumber, calculate
+from ..tensor.symbolic_number import SymbolicNumber
 from ..tensor.tensor import TensorValue
 
 # modes

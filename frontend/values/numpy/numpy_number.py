@@ -20,10 +20,10 @@ from ..containers.sequence import Sequence
 from ..context import TraceContext
 from ..emitter import Emitter
 from ..operation import Operation, UnaryOperation
+from ..tensor.number_arithmetic import calculate
+from ..tensor.number_functions import AS_INT
 from ..tensor.symbolic_number import (
-    AS_INT,
     SymbolicNumber,
-    calculate,
     can_be_symbol,
     number_now,
     path_of,

@@ -7,7 +7,7 @@ from ..constant import Constant, fold
 from ..context import TraceContext
 from ..operators import binary
 from ..registry import method
-from .symbolic_number import calculate, int_operands_of_division
+from .number_arithmetic import calculate, int_operands_of_division
 
 
 @method(int, "bit_length")
