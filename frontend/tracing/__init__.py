@@ -8,6 +8,7 @@ effects, and the state in which it ended. Emits no code.
     objects                 object_table, released_objects, effect_log
     the graph               graph_builder, call_checks, fake_tensors
     its inputs              graph_inputs, input_fakes, input_memory
+    its numbers             number_readings
     what varies             sizes
     left to Python          uncaptured_code
 """

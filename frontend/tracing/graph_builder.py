@@ -14,10 +14,9 @@ from torch._C._functorch import is_functorch_wrapped_tensor
 
 from ...backends.graph.gradient_history import note_history
 from ...backends.graph.memory import memory_of
-from ...backends.graph.mutations import is_written, may_write, writes_only_buffers
+from ...backends.graph.mutations import may_write, writes_only_buffers
 from ...backends.graph.node_targets import name_of, target_name
 from ...backends.graph.random_generators import NO_GENERATOR, DrawFrom
-from ...backends.graph.size_checks import Reading, SizeOf, read_number
 from ...backends.graph.wrappers import inner_tensors
 from ...errors import GraphBreak
 from ...guards.guard import Kind, TensorSpec
@@ -51,11 +50,11 @@ from .graph_inputs import GeneratorInput, GraphInput, NumberInput, version_of
 from .input_fakes import InputFakes
 from .interpreter.frame_stack import FrameStack
 from .interpreter.work_budget import WorkBudget
+from .number_readings import READS
 from .sizes.symbolic_inputs import SymbolicInputs
 from .sizes.value_origins import ValueOrigin
 
 WORDS = re.compile(r"[^\W_]+")
-READS = ("item", "tolist")  # methods that give Python's numbers
 MOST_BYTES_SAVED = 1 << 15  # of written inputs, in each call of a graph that may start over
 
 
@@ -257,29 +256,6 @@ class GraphBuilder:
     def function(self, target: Any, /, *args: Value, **kwargs: Value) -> Value:
         """Adds target(*args, **kwargs) to the graph."""
         return self.call("call_function", target, list(args), kwargs)
-
-    def where_to_read(self, number: SymbolicNumber) -> Reading | None:
-        """How the number can be read when the graph has run; None where the program has changed
-        what it was read from."""
-        if number.function is torch.Tensor.size:
-            tensor, dim = number.operands
-            assert isinstance(tensor, TensorValue)
-            size = tensor.fake.shape[dim.constant()]
-            same = isinstance(size, torch.SymInt) and size.node._expr == number.sym.node._expr
-            return Reading(tensor.node, False, SizeOf(dim.constant())) if same else None
-        if number.function is int and isinstance(number.operands[0], SymbolicNumber):
-            return self.where_to_read(number.operands[0])  # a bool that was read, as 0 or 1
-        if number.node is None or number.source is not None:
-            return Reading(self.argument(number)[0], False, read_number)
-        read: Any = number.node
-        take: Any = read_number
-        if target_name(read.target) == "getitem":
-            item: Any = read.args
-            read, take = item[0], operator.itemgetter(item[1])
-        of = read.args[0]
-        if target_name(read.target) not in READS or not isinstance(of, torch.fx.Node):
-            return None
-        return None if is_written(of) else Reading(of, True, take)
 
     def _origin_of_values(self, target: Any, args: list[Value], result: Any) -> ValueOrigin:
         """The origin of the numbers that an operation takes from values. Raises GraphBreak where it

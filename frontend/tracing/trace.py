@@ -37,6 +37,7 @@ from .interpreter.frame_stack import FrameStack
 from .interpreter.outcome import Restart
 from .interpreter.suspended_generators import SuspendedGenerators
 from .interpreter.work_budget import WorkBudget
+from .number_readings import where_to_read
 from .object_table import ObjectTable
 from .sizes.symbolic_inputs import SymbolicInputs
 from .sizes.variation import Variation
@@ -116,7 +117,7 @@ class Trace:
         facts = self.symbols.shapes.facts_at_run_time() if self.symbols.exist else None
         if facts is None:
             return None
-        found = [self.graph.where_to_read(number) for number in facts.numbers]
+        found = [where_to_read(self, number) for number in facts.numbers]
         readings = [one for one in found if one is not None]
         if self.graph.runs_only_once or len(readings) < len(found):
             return facts.origin.restart()
