@@ -237,15 +237,20 @@ class GraphBuilder:
         return node
 
     def repeat_node(
-        self, first: torch.fx.Node, nodes: dict[torch.fx.Node, torch.fx.Node], lines: Sequence[str]
+        self,
+        first: torch.fx.Node,
+        nodes: dict[torch.fx.Node, torch.fx.Node],
+        lines: Sequence[str],
+        result: torch.Tensor | None,
     ) -> Value:
         """Adds a call that is like another one, which writes nothing but buffers, within
         `repeating()`.
         `nodes`: what stands for the nodes that it takes. `lines`: those of the frames, innermost
-        first."""
+        first. `result`: the fake result, where it is known without a run."""
         given = torch.fx.node.map_arg((first.args, first.kwargs), lambda one: nodes.get(one, one))
-        fakes: Any = torch.fx.node.map_arg(given, lambda one: one.meta["example_value"])
-        result = apply_node(first.op, first.target, fakes[0], fakes[1])
+        if result is None:
+            fakes: Any = torch.fx.node.map_arg(given, lambda one: one.meta["example_value"])
+            result = apply_node(first.op, first.target, fakes[0], fakes[1])
         node = self._create_node(first.op, first.target, *given)
         node.meta["lines"] = tuple(lines)
         node.meta["line"] = node.meta["lines"][0] if lines else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import types
 from collections.abc import Callable
+from dataclasses import field
 from typing import Any
 
 import torch
@@ -24,6 +25,7 @@ from ...values.tensor.tensor import TensorValue
 from ..effect_log import EffectLog
 from ..trace import Trace
 from .arguments import Arguments, Unlike, metadata
+from .new_results import NewResults
 
 LITERALS = frozenset({
     int, float, complex, bool, str, type(None), type(Ellipsis), torch.dtype, torch.device,
@@ -99,6 +101,7 @@ class RecordedCall:
     instructions: int
     is_compiling_after: int | None
     steady: tuple[Any, ...]
+    new_results: NewResults = field(default_factory=NewResults, compare=False)
 
     def is_like(self, steady: tuple[Any, ...]) -> bool:
         """Whether a state before another call is the one before this call, and its nodes are still

@@ -120,8 +120,10 @@ class Repetition:
             while position < len(call.nodes):
                 before = graph.mark()
                 first = call.nodes[position]
+                result = call.new_results.of(first, graph.fake_mode)
+                lines = (*call.inner_lines[first], *outer)
                 try:
-                    graph.repeat_node(first, self._nodes, (*call.inner_lines[first], *outer))
+                    graph.repeat_node(first, self._nodes, lines, result)
                 except Exception as error:  # torch's own, as everything else is known
                     raise CannotMove(first.name) from error
                 for node in graph.nodes[before:]:

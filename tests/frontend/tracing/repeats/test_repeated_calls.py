@@ -13,6 +13,8 @@ import framejit
 import pytest
 import torch
 import torch.nn.functional as F
+from framejit.frontend.tracing import graph_builder
+from framejit.frontend.tracing.fake_tensors.refused_dtypes import apply_node
 from framejit.frontend.tracing.repeats.moved_paths import PathsBelow
 from framejit.frontend.tracing.repeats.repetition import Repetition
 from torch import nn
@@ -122,6 +124,70 @@ def test_blocks_are_repeated(repeats):
     net = Net(6)
     check(net, compiled_forward(net), x())
     assert len(repeats) == 5
+
+
+def applied_in_repetitions(monkeypatch, call):
+    """The operators that run on fake tensors in repeated calls."""
+    applied = []
+
+    def note(kind, target, args, kwargs):
+        applied.append(target)
+        return apply_node(kind, target, args, kwargs)
+
+    monkeypatch.setattr(graph_builder, "apply_node", note)
+    call()
+    return applied
+
+
+def test_new_tensors_without_a_history_are_made_without_their_operators(monkeypatch, repeats):
+    net = Net(3).eval()
+    with torch.no_grad():
+        applied = applied_in_repetitions(monkeypatch, lambda: compiled_forward(net)(x()))
+    assert len(repeats) == 2
+    assert not {F.linear, F.gelu, F.layer_norm} & {*applied}
+
+
+def test_tensors_with_a_history_are_made_by_their_operators(monkeypatch, repeats):
+    net = Net(3)
+    applied = applied_in_repetitions(monkeypatch, lambda: compiled_forward(net)(x()))
+    assert len(repeats) == 2
+    assert applied
+
+
+class Views(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.up, self.weight = nn.Linear(DIM, DIM), nn.Parameter(torch.rand(DIM, DIM))
+
+    def forward(self, x, mask=None):
+        y = self.up(x)
+        return x + y, y.t(), self.weight.detach(), y.contiguous()
+
+
+class WritesToViews(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(Views() for _ in range(3))
+
+    def forward(self, x):
+        kept = []
+        for block in self.blocks:
+            x, turned, weight, same = block(x)
+            kept.append((turned, weight + 1, same))
+        for turned, _, same in kept:
+            turned.mul_(2)
+            same.add_(1)
+        return x, kept
+
+
+def test_views_of_new_tensors_share_their_memory():
+    net = WritesToViews()
+    with torch.no_grad():
+        expected = copy.deepcopy(net)(x())
+        found = compiled_forward(net)(x())
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+    for turned, _, same in found[1]:
+        assert turned.untyped_storage().data_ptr() == same.untyped_storage().data_ptr()
 
 
 class Residual(nn.Module):
