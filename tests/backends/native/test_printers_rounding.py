@@ -36,6 +36,21 @@ def test_gradients_of_a_layer_norm(shape):
         ).abs().max()
 
 
+@pytest.mark.parametrize("rows", [(24,), (64,), (65,), (300,), (3, 17), (9, 5), (20, 16)], ids=str)
+def test_sums_of_columns(rows):
+    """Eager adds up columns of at most 64 rows in several parts."""
+    torch.manual_seed(0)
+    xs = [torch.randn(*rows, 200) + 0.5 for _ in range(10)]
+
+    def f(x):
+        return (x * 2).sum(tuple(range(x.dim() - 1)))
+
+    def error(function):
+        return sum(((function(x) - f(x.double())) ** 2).sum() for x in xs).sqrt()
+
+    assert error(framejit.compile(f, backend="native")) <= 1.2 * error(f)
+
+
 LIMITS = {
     "relu": torch.relu,
     "clamp": lambda x: x.clamp(0, 1),

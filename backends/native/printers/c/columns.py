@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+import torch
 
 from ...ir.index import Var
+from ...ir.program import Buffer
 from ...ir.scalar import Scalar
-from ..base import Scope
-from .loops import SIMD, CFunction, indent
+from ..base import Parameters, Plan, Scope
+from .loops import SIMD, CFunction, block, indent
 from .scalars import extreme, gathered_as
 
 COLUMNS = 64  # of a block of rows that are reduced together
-LONG_SUM = 64  # longer sums of float, one element after the other, are added up in double
+# longer sums of float are the sums of parts of so many elements, as exact as those of eager
+PART = 16
+LONG_SUM = 64  # the parts of longer sums of float are added up in double
+FEWEST = 8  # elements of the innermost loop for which parts are worth their own loops
 
 
 class ColumnsFunction(CFunction):
-    """Blocks of rows; each reduction gathers in an array with an element a row."""
+    """Blocks of rows; each reduction gathers in an array with an element a row. `parts`: by name of
+    the array of a part of a long sum, that of the sum."""
+
+    def __init__(
+        self, plan: Plan, buffers: Mapping[str, Buffer], threads: int, whole: Parameters | None
+    ) -> None:
+        super().__init__(plan, buffers, threads, whole)
+        self.parts: dict[str, str] = {}
 
     def outer_loops(self) -> Sequence[Var]:
         return self.kernel.outer[:-1]
@@ -38,10 +51,7 @@ class ColumnsFunction(CFunction):
             names = [self.gather(node, block, inside) for node in reductions]
             self.stores(inside, stage, full=True)
             if inside.lines:
-                lines = [SIMD, *self.lanes(variable, inside.lines)]
-                for loop_variable in reversed(self.kernel.inner):
-                    lines = [self.loop(loop_variable), *indent(lines), "}"]
-                block.lines += lines
+                block.lines += self.row_loops([SIMD, *self.lanes(variable, inside.lines)])
             found |= {
                 id(node): f"{name}[lane]" for node, name in zip(reductions, names, strict=True)
             }
@@ -55,6 +65,21 @@ class ColumnsFunction(CFunction):
             "}",
         ]
 
+    def row_loops(self, body: Sequence[str]) -> list[str]:
+        """The loops along the rows; the last one in parts where there are long sums."""
+        *before, last = self.kernel.inner
+        if self.parts:
+            lanes = f"for (int64_t lane = 0; lane < {COLUMNS}; lane++)"
+            start = [f"{lanes} {part}[lane] = 0;" for part in self.parts]
+            end = [f"{lanes} {total}[lane] += {part}[lane];" for part, total in self.parts.items()]
+            lines = self.loop_in_parts(last, PART, start, body, end)
+        else:
+            lines = block(self.loop(last), body)
+        for variable in reversed(before):
+            lines = block(self.loop(variable), lines)
+        self.parts = {}
+        return lines
+
     def gather(self, node: Scalar, block: Scope, inside: Scope) -> str:
         """Adds a reduction's array to the block, and what it gathers to the loop; returns the
         array's name."""
@@ -62,13 +87,28 @@ class ColumnsFunction(CFunction):
         start = {"sum": "0", "prod": "1", "any": "0"}.get(node.attr) or extreme(
             node.dtype, node.attr == "max"
         )
-        block.lines.append(f"{gathered_as(node, self.kernel, LONG_SUM)} {name}[{COLUMNS}];")
+        kind = gathered_as(node, self.kernel, LONG_SUM if self.has_parts(node) else PART)
+        block.lines.append(f"{kind} {name}[{COLUMNS}];")
         block.lines.append(
             f"for (int64_t lane = 0; lane < {COLUMNS}; lane++) {name}[lane] = {start};"
         )
         value = self.value(node.args[0], inside)
-        inside.lines.append(_gathering(node, f"{name}[lane]", value))
+        target = name
+        if self.has_parts(node):
+            target = self.new_name("sum")
+            self.parts[target] = name
+            block.lines.append(f"float {target}[{COLUMNS}];")
+        inside.lines.append(_gathering(node, f"{target}[lane]", value))
         return name
+
+    def has_parts(self, node: Scalar) -> bool:
+        """Whether a reduction is a sum of floats long enough to be added up in parts."""
+        elements, last = self.kernel.columns.value, self.kernel.inner[-1].size.value
+        return (
+            (node.attr, node.dtype) == ("sum", torch.float32)
+            and (elements is None or elements > PART)
+            and (last is None or last >= FEWEST)
+        )
 
     def lanes(self, variable: Var, lines: Sequence[str]) -> list[str]:
         first = f"const int64_t {variable.name} = block + lane;"

@@ -149,6 +149,28 @@ class CFunction(KernelEmitter):
             f"{following}) {{"
         )
 
+    def loop_in_parts(
+        self,
+        variable: Var,
+        length: int,
+        start: Sequence[str],
+        body: Sequence[str],
+        end: Sequence[str],
+        pragma: Sequence[str] = (),
+    ) -> list[str]:
+        """A loop that goes through `length` elements at a time; `start` runs before each part of
+        the loop, `end` after it. pragma: of the loop over the elements of a part."""
+        size, name = self.index(variable.size), variable.name
+        part, stop = self.new_name("part"), self.new_name("stop")
+        inside = [
+            f"const int64_t {stop} = {part} + {length} < {size} ? {part} + {length} : {size};",
+            *start,
+            *pragma,
+            *block(f"for (int64_t {name} = {part}; {name} < {stop}; {name}++) {{", body),
+            *end,
+        ]
+        return block(f"for (int64_t {part} = 0; {part} < {size}; {part} += {length}) {{", inside)
+
     # --- values ---
 
     def store(self, scope: Scope, store: Store, wide: bool) -> None:

@@ -142,19 +142,14 @@ class RowsFunction(CFunction):
     def in_parts(self, variable: Var, body: Sequence[str], pragma: Sequence[str]) -> list[str]:
         """A loop that adds up floats in parts, and these in double. (In double each element would
         cost twice as much.)"""
-        size, name = self.index(variable.size), variable.name
-        block, end = self.new_name("block"), self.new_name("end")
-        inside = [
-            f"const int64_t {end} = {block} + {LONG_SUM} < {size} ? {block} + {LONG_SUM} : {size};",
-            *(f"float {part} = 0;" for part in self.parts),
-            *pragma,
-            f"for (int64_t {name} = {block}; {name} < {end}; {name}++) {{",
-            *indent(body),
-            "}",
-            *(f"{total} += {part};" for part, total in self.parts.items()),
-        ]
-        blocks = f"for (int64_t {block} = 0; {block} < {size}; {block} += {LONG_SUM}) {{"
-        return [blocks, *indent(inside), "}"]
+        return self.loop_in_parts(
+            variable,
+            LONG_SUM,
+            [f"float {part} = 0;" for part in self.parts],
+            body,
+            [f"{total} += {part};" for part, total in self.parts.items()],
+            pragma,
+        )
 
     def accumulate(self, node: Scalar, scope: Scope, inside: Scope) -> tuple[str, str]:
         """Declares what a reduction gathers in `scope` and gathers in `inside`; returns its clause

@@ -39,6 +39,30 @@ def either(x):
     return torch.cond(x.sum() > 0, lambda a: a.sin(), lambda a: a.cos(), (x,)) * 2
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    "branch",
+    [
+        lambda a: a,
+        lambda a: a[:],
+        lambda a: a.view(1, 3)[0],
+        lambda a: a.detach(),
+        lambda a: a.contiguous(),
+        lambda a: scale,
+    ],
+    ids=["input", "slice", "view", "detach", "contiguous", "closure"],
+)
+def test_branches_that_return_views_of_inputs_are_refused_as_in_eager(branch, backend):
+    """A write into such a result would show in the input, or not, by the branch."""
+
+    def choose(x):
+        return torch.cond(x.sum() > 0, branch, lambda a: a.sin(), (x,))
+
+    for function in (choose, framejit.compile(choose, backend=backend)):
+        with pytest.raises(torch._dynamo.exc.UncapturedHigherOrderOpError, match="aliasing"):
+            function(torch.ones(3))
+
+
 def with_closure(x, w):
     y = x * 2
 
