@@ -12,7 +12,7 @@ import torch
 
 from ...records import record
 from ..graph.product_precision import exact_products, rounding_settings, rounds_matrix_products
-from .trial import GRADIENT, INPUT, RunResult
+from .trial import GRADIENT, INPUT, NUDGES, RunResult
 
 SLACK = 3.0  # a candidate's error against float64 may be so many times eager's
 ROUNDINGS = 8.0  # errors of so many roundings of the dtype, relative to the tensor, are ignored
@@ -33,13 +33,13 @@ FAINT = 1e-3
 @record
 class MoreRuns:
     """Runs that are made where a candidate's differs from eager's. again: the candidate and eager
-    once more. in_float64, nudged: eager in float64, and on inputs whose last bits are changed; None
-    where there is no such run. coarsest: the dtype with the fewest bits that the graph computes in
-    (autocast inside it included), used where float64 does not help."""
+    once more. in_float64, nudged: eager in float64, and on inputs changed by so many roundings;
+    None where there is no such run. coarsest: the dtype with the fewest bits that the graph
+    computes in (autocast inside it included), used where float64 does not help."""
 
     again: Callable[[], tuple[RunResult, RunResult]]
     in_float64: Callable[[], RunResult | None]
-    nudged: Callable[[], RunResult | None]
+    nudged: Callable[[int], RunResult | None]
     coarsest: Callable[[], torch.dtype | None]
 
     def without_gradients(self) -> MoreRuns:
@@ -47,9 +47,9 @@ class MoreRuns:
             mine, eagers = self.again()
             return mine.without_gradients(), eagers.without_gradients()
 
-        def drop(run: Callable[[], RunResult | None]) -> Callable[[], RunResult | None]:
-            def run_without() -> RunResult | None:
-                ran = run()
+        def drop(run: Callable[..., RunResult | None]) -> Callable[..., RunResult | None]:
+            def run_without(*roundings: int) -> RunResult | None:
+                ran = run(*roundings)
                 return ran and ran.without_gradients()
 
             return run_without
@@ -107,7 +107,7 @@ def difference(
     wanted: RunResult,
     reference: Callable[[], RunResult | None],
     coarsest: Callable[[], torch.dtype | None] = lambda: None,
-    nudged: Callable[[], RunResult | None] = lambda: None,
+    nudged: Callable[[int], RunResult | None] = lambda _: None,
 ) -> str:
     """What differs in a way that matters; "" for nothing. The functions are those of MoreRuns, and
     called when first needed."""
@@ -131,7 +131,8 @@ def difference(
         best = tensor_of(reference(), position)
         least = faint().get(name.partition(" ")[0], 0.0)
         said = judge_numbers(one, other, best, least, coarsest)
-        if said and not moves_as_far(one, other, tensor_of(nudged(), position), least):
+        moved = (tensor_of(nudged(roundings), position) for roundings in NUDGES)
+        if said and not any(moves_as_far(one, other, tensor, least) for tensor in moved):
             return f"{name} {said}"
     return ""
 
@@ -156,8 +157,8 @@ def faint_norms(got: RunResult, wanted: RunResult) -> dict[str, float]:
 
 
 def moves_as_far(one: torch.Tensor, other: torch.Tensor, nudged: Any, faint: float) -> bool:
-    """Whether eager's own numbers move about as far from `other` when its inputs change in their
-    last bits. An element that crosses a threshold, as that of a ReLU, moves gradients at once."""
+    """Whether eager's own numbers move about as far from `other` when its inputs change by a few
+    roundings. An element that crosses a threshold, as that of a ReLU, moves gradients at once."""
     if not isinstance(nudged, torch.Tensor):
         return False
     one, other, nudged = one.detach(), other.detach(), nudged.detach()

@@ -212,8 +212,9 @@ def judge(
     def run_both_again() -> tuple[RunResult, RunResult]:
         return run(compiled, trial.copies()), run(forward, trial.copies())
 
-    more = MoreRuns(
-        run_both_again, run_in_float64, lambda: run(forward, trial.nudged_inputs()), computed_in
-    )
+    def run_nudged(roundings: int) -> RunResult:
+        return run(forward, trial.nudged_inputs(roundings))
+
+    more = MoreRuns(run_both_again, run_in_float64, run_nudged, computed_in)
     reason = difference_in_any_precision(got, wanted, more)
     return f"is wrong: {reason}" if reason else None

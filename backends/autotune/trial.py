@@ -22,7 +22,10 @@ from ..graph.memory_copies import copy_tensors, has_storage, is_laid_out, memory
 
 SEED = 20221130
 GRADIENT, INPUT = "gradient", "input"  # prefixes of the names of gradients and inputs
-NUDGE = 4  # roundings by which a nudged number changes
+# by how many roundings nudged numbers change: by few, and by so many that among the elements that
+# cross a threshold some lie near the end of a deep network
+NUDGES = (4, 64)
+LARGEST_NUDGE = 1e-5  # relative, where it is more than the fewest roundings
 
 
 @dataclass
@@ -168,12 +171,12 @@ class Trial:
 
         return list(map(to_double, self.copies()))
 
-    def nudged_inputs(self) -> list[Any]:
-        """Copies of all inputs, floating numbers in them a few roundings larger or smaller."""
+    def nudged_inputs(self, roundings: int = NUDGES[0]) -> list[Any]:
+        """Copies of all inputs, floating numbers in them some roundings larger or smaller."""
         copies = self.copies()
         for item in copies:
             if is_laid_out(item) and item.dtype in NUDGED:
-                nudge(item.detach())
+                nudge(item.detach(), roundings)
         return copies
 
     def forget(self) -> None:
@@ -184,13 +187,15 @@ class Trial:
 NUDGED = (torch.float16, torch.bfloat16, torch.float32)
 
 
-def nudge(tensor: torch.Tensor) -> None:
-    """Changes each number by some roundings, up or down, unless elements share memory."""
+def nudge(tensor: torch.Tensor, roundings: int) -> None:
+    """Changes each number by so many roundings, up or down, unless elements share memory. Numbers
+    of 16 bits change by the fewest roundings only."""
     if may_repeat(tensor.shape, tensor.stride()):
         return
     source = torch.Generator(device=tensor.device).manual_seed(SEED)
     signs = torch.randn(tensor.shape, device=tensor.device, generator=source).sign()
-    step = NUDGE * torch.finfo(tensor.dtype).eps
+    rounding = torch.finfo(tensor.dtype).eps
+    step = max(NUDGES[0] * rounding, min(roundings * rounding, LARGEST_NUDGE))
     tensor.mul_(1 + step * signs.to(tensor.dtype))
 
 

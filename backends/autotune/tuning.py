@@ -356,6 +356,9 @@ class Tuning:
         def run_both_again() -> tuple[RunResult, RunResult]:
             return run(call)[0], run(self.gm.forward)[0]
 
+        def run_nudged(roundings: int) -> RunResult | None:
+            return run(self.gm.forward, trial.nudged_inputs(roundings))[0] if few else None
+
         try:
             got, peak_here = run(call)
             if self.device.type == "cuda" and peak_here > GREEDY * eager_peak + ROOM:
@@ -371,7 +374,7 @@ class Tuning:
                 MoreRuns(
                     run_both_again,
                     lambda: self.run_in_float64(trial),
-                    lambda: run(self.gm.forward, trial.nudged_inputs())[0] if few else None,
+                    run_nudged,
                     lambda: coarsest_dtype(self.gm),
                 ),
             )

@@ -134,8 +134,8 @@ class VerifiedGraph:
             except Exception:  # operators of the graph that float64 does not have
                 return None
 
-        def run_nudged() -> RunResult:
-            return run(self.gm.forward, trial.nudged_inputs())
+        def run_nudged(roundings: int) -> RunResult:
+            return run(self.gm.forward, trial.nudged_inputs(roundings))
 
         return MoreRuns(run_both, run_in_float64, run_nudged, lambda: coarsest_dtype(self.gm))
 

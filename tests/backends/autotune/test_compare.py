@@ -162,7 +162,7 @@ def test_what_differs_with_rounded_products_is_judged_with_exact_ones(
 
     before = rounding_settings()
     assert ("cuda", "conv") in before  # by default
-    more = MoreRuns(again, lambda: ran(EXACT), lambda: None, lambda: None)
+    more = MoreRuns(again, lambda: ran(EXACT), lambda _: None, lambda: None)
     found = difference_in_any_precision(*runs(rounded, eagers_rounded), more)
     assert said in found and bool(said) == bool(found) and rounding_settings() == before
 
@@ -189,7 +189,7 @@ def test_exact_products_are_not_asked_for_where_runs_agree_or_nothing_rounds():
     def again():
         raise AssertionError("run again")
 
-    more = MoreRuns(again, lambda: ran(EXACT), lambda: None, lambda: None)
+    more = MoreRuns(again, lambda: ran(EXACT), lambda _: None, lambda: None)
     right, wrong = ran(EXACT.float()), ran(EXACT.float() * 2)
     assert not difference_in_any_precision(right, right, more)
     with exact_products():
@@ -204,7 +204,21 @@ def test_an_ill_conditioned_graph_is_judged_by_how_far_eager_moves(exact, moved,
         ran(got),
         ran(wanted),
         lambda: None if exact is None else ran(exact),
-        nudged=lambda: ran(wanted * moved),
+        nudged=lambda _: ran(wanted * moved),
+    )
+    assert bool(found) != right
+
+
+@pytest.mark.parametrize(
+    ("moves", "right"), [({4: 1, 64: 1.002}, True), ({4: 1, 64: 1.0001}, False)]
+)
+def test_a_threshold_that_few_roundings_do_not_reach_is_looked_for_with_more(moves, right):
+    wanted, got = EXACT.float(), EXACT.float() * 1.004
+    found = difference(
+        ran(got),
+        ran(wanted),
+        lambda: ran(EXACT),
+        nudged=lambda roundings: ran(wanted * moves[roundings]),
     )
     assert bool(found) != right
 
@@ -214,7 +228,7 @@ def test_numbers_that_are_not_finite_elsewhere_are_a_fault_however_far_eager_mov
     got = wanted.clone()
     got[3] = float("inf")
     assert "infinite" in difference(
-        ran(got), ran(wanted), lambda: None, nudged=lambda: ran(wanted * 2)
+        ran(got), ran(wanted), lambda: None, nudged=lambda _: ran(wanted * 2)
     )
 
 

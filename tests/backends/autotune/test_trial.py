@@ -24,3 +24,13 @@ def test_nudged_numbers_change_in_their_last_bits(dtype):
     for same in (2, 3, 4, 6):
         assert torch.equal(nudged[same], given[same])
     assert nudged[5] == 2.0 and torch.equal(given[0], torch.linspace(1, 2, 64).to(dtype))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "roundings"), [(torch.float32, 64), (torch.bfloat16, 4), (torch.float16, 4)]
+)
+def test_only_numbers_of_32_bits_are_nudged_far(dtype, roundings):
+    base = torch.linspace(1, 2, 64).to(dtype)
+    (nudged,) = Trial(None, [base]).nudged_inputs(64)
+    away = (nudged.double() / base.double() - 1).abs() / torch.finfo(dtype).eps
+    assert away.min() > roundings / 4 and away.max() < roundings * 2
