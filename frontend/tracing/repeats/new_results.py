@@ -3,9 +3,11 @@ of such a node in a repeated call is made from metadata, without running the ope
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 import torch
 import torch.fx
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from ....backends.graph.memory import memory_of
 from ....backends.graph.mutations import may_write
@@ -33,7 +35,8 @@ def recipe_of(node: torch.fx.Node, mode: FakeTensorMode) -> NewTensor | None:
     """How to make a result like that of a node; None where metadata do not say all of it."""
     result = node.meta.get("example_value")
     given = [one.meta.get("example_value") for one in node.all_input_nodes]
-    if may_write(node) or not all(map(is_plain, (result, *given))):
+    plain = list(filter(is_plain, given))
+    if may_write(node) or not is_plain(result) or len(plain) < len(given):
         return None
     if (
         result.requires_grad
@@ -42,7 +45,7 @@ def recipe_of(node: torch.fx.Node, mode: FakeTensorMode) -> NewTensor | None:
         or torch.is_inference_mode_enabled()
         or result._is_view()
         or result._version
-        or memory_of(result) in set(map(memory_of, given))
+        or memory_of(result) in set(map(memory_of, plain))
     ):
         return None
     recipe = NewTensor(tuple(result.shape), result.stride(), result.dtype, result.fake_device)
@@ -52,9 +55,9 @@ def recipe_of(node: torch.fx.Node, mode: FakeTensorMode) -> NewTensor | None:
         return None
 
 
-def is_plain(fake: object) -> bool:
+def is_plain(fake: object) -> TypeGuard[FakeTensor]:
     """Whether a node's result is one tensor laid out by strides."""
-    return isinstance(fake, torch.Tensor) and fake.layout is torch.strided
+    return isinstance(fake, FakeTensor) and fake.layout is torch.strided
 
 
 def make_new(recipe: NewTensor, mode: FakeTensorMode) -> torch.Tensor:

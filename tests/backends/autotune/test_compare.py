@@ -178,7 +178,7 @@ def test_a_gradient_of_nothing_but_rounding_excuses_no_other(off, said):
     more = MoreRuns(
         lambda: (gradients(1.0, noise), gradients(1.0, noise)),
         lambda: RunResult([], [EXACT, torch.zeros(1000).double()], []),
-        lambda: None,
+        lambda _: None,
         lambda: None,
     )
     got, wanted = gradients(1 + off, noise.flip(0)), gradients(1 + 1e-3, -noise)
