@@ -22,10 +22,12 @@ from ..graph.memory_copies import copy_tensors, has_storage, is_laid_out, memory
 
 SEED = 20221130
 GRADIENT, INPUT = "gradient", "input"  # prefixes of the names of gradients and inputs
-# by how many roundings nudged numbers change: by few, and by so many that among the elements that
-# cross a threshold some lie near the end of a deep network
+# By how many roundings of its dtype a number is nudged, tried in this order. Few may move no
+# element of a deep network's last layers across a threshold such as a ReLU's.
 NUDGES = (4, 64)
-LARGEST_NUDGE = 1e-5  # relative, where it is more than the fewest roundings
+# Relative. More than the fewest roundings are reduced to this, so 16-bit numbers are never nudged
+# by more than the fewest.
+LARGEST_NUDGE = 1e-5
 
 
 @dataclass
@@ -171,8 +173,8 @@ class Trial:
 
         return list(map(to_double, self.copies()))
 
-    def nudged_inputs(self, roundings: int = NUDGES[0]) -> list[Any]:
-        """Copies of all inputs, floating numbers in them some roundings larger or smaller."""
+    def nudged_inputs(self, roundings: int) -> list[Any]:
+        """Copies of all inputs, floating numbers in them so many roundings larger or smaller."""
         copies = self.copies()
         for item in copies:
             if is_laid_out(item) and item.dtype in NUDGED:
@@ -188,8 +190,8 @@ NUDGED = (torch.float16, torch.bfloat16, torch.float32)
 
 
 def nudge(tensor: torch.Tensor, roundings: int) -> None:
-    """Changes each number by so many roundings, up or down, unless elements share memory. Numbers
-    of 16 bits change by the fewest roundings only."""
+    """Changes each number by so many roundings of its dtype, up or down, at most by LARGEST_NUDGE.
+    Does nothing where elements share memory."""
     if may_repeat(tensor.shape, tensor.stride()):
         return
     source = torch.Generator(device=tensor.device).manual_seed(SEED)

@@ -17,7 +17,7 @@ def test_nudged_numbers_change_in_their_last_bits(dtype):
     base = torch.linspace(1, 2, 64).to(dtype)
     given = [base, base[3:7], torch.zeros(3), torch.tensor([float("inf")]), torch.arange(5), 2.0]
     given += [torch.ones(1).expand(4), base.clone().requires_grad_()]
-    nudged = Trial(None, given).nudged_inputs()
+    nudged = Trial(None, given).nudged_inputs(4)
     away = (nudged[7].detach().double() / base.double() - 1).abs() / torch.finfo(dtype).eps
     assert away.min() > 1 and away.max() < 8 and nudged[7].requires_grad
     assert not torch.equal(nudged[0], base) and torch.equal(nudged[0][3:7], nudged[1])
