@@ -13,7 +13,6 @@ from dataclasses import replace
 from ..ir.index import Atom, ClaimedBounds, Hole, Index, Var, atom, index, linear
 from ..ir.program import Kernel, Store
 from ..ir.scalar import (
-    CAST,
     CONST,
     INDEX,
     LOAD,
@@ -21,7 +20,7 @@ from ..ir.scalar import (
     TRUE,
     Access,
     Scalar,
-    cast,
+    cast_again,
     loads,
     rewrite,
     substitute,
@@ -60,7 +59,7 @@ def fuse_gather(producer: Kernel, consumer: Kernel, needed: Set[str]) -> Kernel 
     def change(node: Scalar) -> Scalar:
         if id(node) in given:
             return given[id(node)]
-        return cast(node.args[0], node.dtype) if node.op == CAST else node
+        return cast_again(node)
 
     stores = [
         Store(store.buffer, store.index.substitute(row), value_at(store.value, reduced, row))

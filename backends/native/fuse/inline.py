@@ -10,12 +10,11 @@ from dataclasses import replace
 from ..ir.index import Hole, Index, Var
 from ..ir.program import Kernel, Store
 from ..ir.scalar import (
-    CAST,
     LOAD,
     TRUE,
     Access,
     Scalar,
-    cast,
+    cast_again,
     loads,
     rewrite,
     substitute,
@@ -68,7 +67,7 @@ def with_values_in_place(
     def change(node: Scalar) -> Scalar:
         if id(node) in by_id:
             return by_id[id(node)]
-        return cast(node.args[0], node.dtype) if node.op == CAST else node
+        return cast_again(node)
 
     return tuple(
         Store(store.buffer, store.index, value)

@@ -19,7 +19,7 @@ from ..ir.scalar import (
     REDUCE,
     Access,
     Scalar,
-    cast,
+    cast_again,
     loads,
     rewrite,
     substitute,
@@ -87,7 +87,7 @@ def merge(producer: Kernel, consumer: Kernel, needed: Set[str]) -> Kernel | None
     def change(node: Scalar) -> Scalar:
         if node.op == LOAD and node.attr.buffer in given:
             return given[node.attr.buffer]
-        return cast(node.args[0], node.dtype) if node.op == CAST else node
+        return cast_again(node)
 
     kept = [
         Store(store.buffer, store.index.substitute(mapping), value)

@@ -23,12 +23,12 @@ from ..ir.program import (
     reads,
 )
 from ..ir.scalar import (
-    CAST,
     LOAD,
     TRUE,
     Access,
     Scalar,
     cast,
+    cast_again,
     const,
     load,
     loads,
@@ -162,7 +162,7 @@ def with_element(kernel: Kernel, result: str, element: Scalar) -> Kernel:
     def change(node: Scalar) -> Scalar:
         if node.op == LOAD and node.attr.buffer == result:
             return element
-        return cast(node.args[0], node.dtype) if node.op == CAST else node
+        return cast_again(node)
 
     return with_values(kernel, share(rewrite(kernel.roots(), change)))
 

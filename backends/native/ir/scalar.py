@@ -151,6 +151,13 @@ def cast(value: Scalar, dtype: torch.dtype) -> Scalar:
     return Scalar(CAST, (value,), dtype)
 
 
+def cast_again(node: Scalar) -> Scalar:
+    """A node with other arguments than it was made with; a cast as `cast` makes it of these. The
+    node itself where that is the same."""
+    made = cast(node.args[0], node.dtype) if node.op == CAST else node
+    return node if made.op == CAST and made.args[0] is node.args[0] else made
+
+
 def reduce(kind: str, value: Scalar) -> Scalar:
     return Scalar(REDUCE, (value,), torch.int64 if kind.startswith("arg") else value.dtype, kind)
 
