@@ -10,7 +10,7 @@ import torch
 from ..ir.patterns import Patterns
 from ..ir.program import Bound, Call, Kernel, Pattern, Program, Step, reads, views_in, writes
 from .merge import merge_or_inline, zip_kernels
-from .places import leaves_gpu_idle
+from .places import leaves_gpu_idle, turns_windows
 from .recompute import computed_by_its_only_reader, computed_by_one_reader, without_stores
 from .simplify import simplify
 from .split_loops import loop_to_split
@@ -120,6 +120,10 @@ class Fusion:
             producer.kernel, consumer.kernel
         ):
             reason = "the few rows of the first one would leave most of the GPU idle"
+        elif self.device_of(producer).type == "cuda" and turns_windows(
+            producer.kernel, consumer.kernel
+        ):
+            reason = "the first one reads windows, and the second one stores in another order"
         else:
             needed = {
                 name

@@ -3,9 +3,10 @@ iterations are whole rows."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from ..ir.index import ZERO, Atom, Index, Var, product
+from ..ir.index import ONE, ZERO, Atom, Index, Var, product
 from ..ir.program import Kernel, Store
 from ..ir.scalar import loads
 
@@ -16,6 +17,7 @@ FEW_ROWS_ON_A_GPU = 256
 # reduces BESIDE of them.
 LONG_COLUMN = 1 << 10
 BESIDE = 32
+WINDOW = 4  # loads from one tensor for each element
 
 
 def coordinates(store: Store, outer: Sequence[Var], place: Index) -> dict[Atom, Index] | None:
@@ -88,6 +90,27 @@ def leaves_gpu_idle(producer: Kernel, consumer: Kernel) -> bool:
     inner = set(producer.inner)
     results = {store.buffer for store in producer.stores if not store.index.variables() & inner}
     return any(node.attr.buffer in results for node in loads(consumer.roots()))
+
+
+def turns_windows(producer: Kernel, consumer: Kernel) -> bool:
+    """Whether a kernel that reads several elements of one tensor for each of its own would store
+    in another order than it reads: on a GPU each of these loads would change its layout, instead of
+    the one result."""
+    most = Counter(node.attr.buffer for node in loads(producer.roots())).most_common(1)
+    if not most or most[0][1] < WINDOW:
+        return False
+    stored = {store.buffer for store in producer.stores}
+    passed = [node for node in loads(consumer.roots()) if node.attr.buffer in stored]
+    return any(
+        neighbours(node.attr.index).isdisjoint(neighbours(store.index))
+        for node in passed
+        for store in consumer.stores
+    )
+
+
+def neighbours(place: Index) -> set[Var]:
+    """The variables whose steps lead from an element to the next in memory."""
+    return {variable for variable in place.variables() if place.coefficient(variable) == ONE}
 
 
 def has_few_long_rows(kernel: Kernel) -> bool:

@@ -1,10 +1,11 @@
-"""Kernels whose rows are too few, and too long, for the processors of a GPU."""
+"""Kernels whose rows are too few, and too long, for the processors of a GPU; windows that are stored
+in another order."""
 
 from __future__ import annotations
 
 import pytest
 import torch
-from framejit.backends.native.fuse.places import leaves_gpu_idle
+from framejit.backends.native.fuse.places import leaves_gpu_idle, turns_windows
 from framejit.backends.native.ir.index import atom, index
 from framejit.backends.native.ir.program import Kernel, Store, loops
 from framejit.backends.native.ir.scalar import load, reduce
@@ -63,3 +64,16 @@ def test_a_consumer_of_elements_that_are_stored_beside_the_sums():
     )
     assert not leaves_gpu_idle(both, reads)
     assert leaves_gpu_idle(both, distances(64, LONG))
+
+
+@pytest.mark.parametrize("count", [3, 4])
+def test_windows_stored_in_another_order(count):
+    row, column = loops([index(8), index(16)], "p")
+    by_row, by_column = atom(row) * 16 + atom(column), atom(column) * 8 + atom(row)
+    window = [load("x", by_row + step, torch.float32) for step in range(count)]
+    producer = Kernel((row, column), (), (Store("sum", by_row, sum(window[1:], window[0])),), ())
+    read = load("sum", by_row, torch.float32)
+    turned = Kernel((row, column), (), (Store("out", by_column, read),), ())
+    straight = Kernel((row, column), (), (Store("out", by_row, read),), ())
+    assert turns_windows(producer, turned) == (count == 4)
+    assert not turns_windows(producer, straight)
