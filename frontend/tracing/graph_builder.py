@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 import torch.fx
 from torch._C._functorch import is_functorch_wrapped_tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from ...backends.graph.gradient_history import note_history
 from ...backends.graph.memory import memory_of
@@ -56,6 +57,14 @@ from .sizes.value_origins import ValueOrigin
 
 WORDS = re.compile(r"[^\W_]+")
 MOST_BYTES_SAVED = 1 << 15  # of written inputs, in each call of a graph that may start over
+
+
+class ResultRecipe(Protocol):
+    """How to make a fake result. owner: the node on whose memory it is, None for new memory."""
+
+    @property
+    def owner(self) -> torch.fx.Node | None: ...
+    def make(self, mode: FakeTensorMode, base: Any) -> torch.Tensor | None: ...
 
 
 class GraphBuilder:
@@ -240,23 +249,36 @@ class GraphBuilder:
         self,
         first: torch.fx.Node,
         nodes: dict[torch.fx.Node, torch.fx.Node],
-        lines: Sequence[str],
-        result: torch.Tensor | None,
-    ) -> Value:
+        lines: tuple[str, ...] | None,
+        recipe: ResultRecipe | None,
+    ) -> None:
         """Adds a call that is like another one, which writes nothing but buffers, within
         `repeating()`.
-        `nodes`: what stands for the nodes that it takes. `lines`: those of the frames, innermost
-        first. `result`: the fake result, where it is known without a run."""
+        `nodes`: what stands for the nodes that it takes; with a recipe, the new node is noted here.
+        `lines`: those of the frames, innermost first; None for a part of a result. `recipe`: how
+        the fake result is made; None where the operator has to run."""
         given = torch.fx.node.map_arg((first.args, first.kwargs), lambda one: nodes.get(one, one))
-        if result is None:
+        result: Any = None
+        if recipe is None:
             fakes: Any = torch.fx.node.map_arg(given, lambda one: one.meta["example_value"])
             result = apply_node(first.op, first.target, fakes[0], fakes[1])
         node = self._create_node(first.op, first.target, *given)
-        node.meta["lines"] = tuple(lines)
-        node.meta["line"] = node.meta["lines"][0] if lines else ""
+        if lines is not None:
+            node.meta["lines"] = lines
+            node.meta["line"] = lines[0] if lines else ""
         self.nodes.append(node)
         self._checks.check_node(node)
-        return self._value(node, result)
+        if recipe is None:
+            self._value(node, result)
+            return
+        nodes[first] = node
+        owner = recipe.owner
+        fake = recipe.make(
+            self.fake_mode, None if owner is None else nodes[owner].meta["example_value"]
+        )
+        if fake is not None:
+            node.meta["example_value"] = fake
+            self._by_fake[id(fake)] = TensorValue(node, fake)
 
     def function(self, target: Any, /, *args: Value, **kwargs: Value) -> Value:
         """Adds target(*args, **kwargs) to the graph."""
