@@ -43,6 +43,7 @@ from ..values.tensor.wrapper_subclass import is_captured_wrapper
 from .call_checks import CallChecks, FakeCall
 from .effect_log import EffectLog
 from .fake_tensors.fake_wrappers import is_fake
+from .fake_tensors.fakes_by_metadata import fake_from_metadata, follows_from_metadata, is_noted
 from .fake_tensors.foreach_writes import counted_writes
 from .fake_tensors.known_items import TAKE_SIZES, known_item, note_item
 from .fake_tensors.operation_runner import OperationRunner
@@ -117,16 +118,34 @@ class GraphBuilder:
         tx.guards.add(source, Kind.TENSOR, TensorSpec.of(real))
         fake = self.fakes.of(real, source)
         node = self._placeholder(source, fake)
-        note_history(node, fake)
         wrapper = self._note_wrapper(fake)
         family = family_of(type(fake)) if wrapper else TensorValue
         cls = type(fake) if wrapper else type(real)
         value = family(node, fake, source, cls, real)
         if real.is_nested:
             self._symbols.shapes.measure(value)  # no path leads to a ragged size
-        self.inputs.append(GraphInput(value, source, real, version_of(fake)))
-        self._by_object[id(real)] = value
-        self._by_fake[id(fake)] = value
+        return self._add_input(value)
+
+    def input_like(
+        self, like: GraphInput, real: torch.nn.Parameter, source: Source
+    ) -> TensorValue | None:
+        """The value of a parameter that is no input yet, and fulfils the guard on the parameter
+        `like`, which `is_described_by_guard`; the caller adds the same guard for it. None where
+        there is more to know of it than what that guard says."""
+        if not is_described_by_guard(real) or is_noted(self.fake_mode, real):
+            return None
+        fake = fake_from_metadata(self.fake_mode, real)
+        return self._add_input(
+            TensorValue(self._placeholder(source, fake), fake, source, type(real), real)
+        )
+
+    def _add_input(self, value: TensorValue) -> TensorValue:
+        note_history(value.node, value.fake)
+        self.inputs.append(
+            GraphInput(value, value.known_source, value.real, version_of(value.fake))
+        )
+        self._by_object[id(value.real)] = value
+        self._by_fake[id(value.fake)] = value
         return value
 
     def input_of(self, real: Any) -> TensorValue | None:
@@ -267,7 +286,8 @@ class GraphBuilder:
             node.meta["lines"] = lines
             node.meta["line"] = lines[0] if lines else ""
         self.nodes.append(node)
-        self._checks.check_node(node)
+        if recipe is None or self.has_collectives:  # all others are for nodes that write
+            self._checks.check_node(node)
         if recipe is None:
             self._value(node, result)
             return
@@ -520,3 +540,9 @@ class GraphBuilder:
             self.graph.erase_node(node)
         del self.nodes[mark:]
         self._checks.rollback(removed, self.nodes)
+
+
+def is_described_by_guard(real: torch.Tensor) -> bool:
+    """Whether its guard and a gradient say all of a tensor: a parameter of static sizes, with
+    memory of its own."""
+    return type(real) is torch.nn.Parameter and real.is_leaf and follows_from_metadata(real)

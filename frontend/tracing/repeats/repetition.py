@@ -15,6 +15,7 @@ from ...values.objects.attribute_storage import instance_dict
 from ...values.objects.nn_module import ModuleValue
 from ...values.objects.object_attributes import ObjectAttributes
 from ...values.tensor.tensor import TensorValue
+from ..graph_inputs import GraphInput
 from ..sizes.symbolic_inputs import SymbolicInputs
 from ..trace import Trace
 from .arguments import Arguments, metadata
@@ -104,13 +105,21 @@ class Repetition:
                 raise CannotMove(source.name)
 
     def _pair_inputs(self) -> None:
+        tx = self._tx
         for item in self._guards.inputs:
-            value = self._tx.wrap(self._moved.object(item.source), self._moved.path(item.source))
-            if type(value) is not type(item.value) or metadata(value.fake) != metadata(
-                item.value.fake
-            ):
-                raise CannotMove(item.source.name)
+            real, path = self._moved.object(item.source), self._moved.path(item.source)
+            value: TensorValue | None = None
+            if item.source in self._guards.described and self._value_of(real) is None:
+                value = tx.graph.input_like(item, real, path)
+            if value is None:
+                value = self._wrap_input(item, real, path)
             self._nodes[item.node] = value.node
+
+    def _wrap_input(self, item: GraphInput, real: Any, path: Source) -> TensorValue:
+        value = self._tx.wrap(real, path)
+        if type(value) is not type(item.value) or metadata(value.fake) != metadata(item.value.fake):
+            raise CannotMove(item.source.name)
+        return value
 
     def _add_nodes(self) -> None:
         """Adds copies of the recorded call's nodes. Raises CannotMove where one has another
