@@ -124,7 +124,7 @@ class GraphBuilder:
         value = family(node, fake, source, cls, real)
         if real.is_nested:
             self._symbols.shapes.measure(value)  # no path leads to a ragged size
-        return self._add_input(value)
+        return self._add_input(value, source, real)
 
     def input_like(
         self, like: GraphInput, real: torch.nn.Parameter, source: Source
@@ -135,16 +135,13 @@ class GraphBuilder:
         if not is_described_by_guard(real) or is_noted(self.fake_mode, real):
             return None
         fake = fake_from_metadata(self.fake_mode, real)
-        return self._add_input(
-            TensorValue(self._placeholder(source, fake), fake, source, type(real), real)
-        )
+        value = TensorValue(self._placeholder(source, fake), fake, source, type(real), real)
+        return self._add_input(value, source, real)
 
-    def _add_input(self, value: TensorValue) -> TensorValue:
+    def _add_input(self, value: TensorValue, source: Source, real: torch.Tensor) -> TensorValue:
         note_history(value.node, value.fake)
-        self.inputs.append(
-            GraphInput(value, value.known_source, value.real, version_of(value.fake))
-        )
-        self._by_object[id(value.real)] = value
+        self.inputs.append(GraphInput(value, source, real, version_of(value.fake)))
+        self._by_object[id(real)] = value
         self._by_fake[id(value.fake)] = value
         return value
 

@@ -126,16 +126,17 @@ class Repetition:
         result, Unlike where the call cannot be repeated."""
         graph = self._tx.graph
         outer = self._tx.frames.call_lines()
-        lines: dict[tuple[str, ...] | None, tuple[str, ...] | None] = {None: None}
+        lines: dict[tuple[str, ...], tuple[str, ...]] = {}
         steps = iter(self._call.steps(graph.fake_mode))
         with graph.repeating():
             for step in steps:
                 inner = step.inner_lines
-                if inner not in lines:
+                if inner is not None and inner not in lines:
                     lines[inner] = (*inner, *outer)
+                line = None if inner is None else lines[inner]
                 before = graph.mark()
                 try:
-                    graph.repeat_node(step.node, self._nodes, lines[inner], step.recipe)
+                    graph.repeat_node(step.node, self._nodes, line, step.recipe)
                 except Exception as error:  # torch's own, as everything else is known
                     raise CannotMove(step.node.name) from error
                 if step.recipe is not None:
