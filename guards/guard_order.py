@@ -33,23 +33,31 @@ def merge(guards: Iterable[Guard], lifted: Iterable[Source]) -> list[Guard]:
     kept = [
         guard
         for guard in unique.values()
-        if not any(
-            other is not guard and kind_of(other).implies(other, guard)
-            for other in stronger.get(guard.source, ())
-        )
-        and not (
-            isinstance(guard.source, s.AttrSource)
-            and any(map(never_changes, by_source[guard.source.of]))
-        )
-        and not (
-            isinstance(guard.source, s.DictKey)
-            and any(implies_key(other, guard) for other in by_source[guard.source.of])
-        )
+        if not is_implied(guard, stronger.get(guard.source, ()))
+        and not is_decided_by_base(guard, by_source)
     ]
     if not any(map(source_of_implied_load, kept)):
         return kept
     paths = paths_of(kept, lifted)
     return [guard for guard in kept if not prefixes_to_load(guard, paths)]
+
+
+def is_implied(guard: Guard, others: Iterable[Guard]) -> bool:
+    """Whether one of the other guards on its source implies a guard."""
+    for other in others:
+        if other is not guard and kind_of(other).implies(other, guard):
+            return True
+    return False
+
+
+def is_decided_by_base(guard: Guard, by_source: Mapping[Source, Sequence[Guard]]) -> bool:
+    """Whether a guard on what an object holds follows from one on the object."""
+    source = guard.source
+    if isinstance(source, s.AttrSource):
+        return any(map(never_changes, by_source.get(source.of, ())))
+    if isinstance(source, s.DictKey):
+        return any(implies_key(other, guard) for other in by_source.get(source.of, ()))
+    return False
 
 
 def never_changes(guard: Guard) -> bool:
@@ -103,15 +111,16 @@ def by_section(guards: Sequence[Guard], placed: Mapping[int, Section]) -> list[G
 def sort_guards(guards: Sequence[Guard], encoded: EncodedGuards) -> list[Guard]:
     """Sorts guards by rank and cost. Guards on a path come before those on longer paths, so that no
     getattr runs on an object of an unexpected type."""
-    ranks = {id(guard): rank(guard, encoded) for guard in guards}
-    queue = sorted(guards, key=lambda guard: ranks[id(guard)])  # stable
+    ranked = [(rank(guard, encoded), position) for position, guard in enumerate(guards)]
+    ranked.sort()  # those of one rank and cost stay in order
     pure: dict[Source, list[Guard]] = defaultdict(list)
-    for guard in queue:
-        if ranks[id(guard)][0] != PYTHON and len(kind_of(guard).subjects(guard)) == 1:
+    for (first, _), position in ranked:
+        guard = guards[position]
+        if first != PYTHON and len(kind_of(guard).subjects(guard)) == 1:
             pure[guard.source].append(guard)
     order = GuardOrder(pure)
-    for guard in queue:
-        order.add(guard)
+    for _, position in ranked:
+        order.add(guards[position])
     return list(order.placed.values())
 
 
@@ -134,6 +143,8 @@ class GuardOrder:
     def _settle_way_to(self, source: Source) -> None:
         """Places the pure guards on shorter paths that lead to an object, and on those of the keys
         on the way."""
+        if source.base in self.settled and len(source.operands) == 1:
+            return
         new = list(takewhile(lambda prefix: prefix not in self.settled, prefixes(source)))
         self.settled.update(new)
         for step in (*reversed(new), source):
@@ -162,8 +173,9 @@ PYTHON = 3  # the rank of guards that run Python
 def rank(guard: Guard, encoded: EncodedGuards) -> tuple[int, int]:
     """torch's state first: it needs no load, so nothing must be held while its slow path runs. Then
     arguments, then the rest, then what runs Python; the cheaper first."""
-    subjects = kind_of(guard).subjects(guard)
-    cost = kind_of(guard).cost + sum([end.way_cost for end in subjects])
+    kind = kind_of(guard)
+    subjects = kind.subjects(guard)
+    cost = kind.cost + sum([end.way_cost for end in subjects])
     if guard.kind is Kind.TORCH_STATE:
         return 0, cost
     if runs_python(guard, encoded):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import operator
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 import torch.fx
 from torch._C._functorch import is_functorch_wrapped_tensor
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from ...backends.graph.gradient_history import note_history
 from ...backends.graph.memory import memory_of
@@ -42,6 +43,7 @@ from ..values.tensor.wrapper_subclass import is_captured_wrapper
 from .call_checks import CallChecks, FakeCall
 from .effect_log import EffectLog
 from .fake_tensors.fake_wrappers import is_fake
+from .fake_tensors.fakes_by_metadata import fake_from_metadata, follows_from_metadata, is_noted
 from .fake_tensors.foreach_writes import counted_writes
 from .fake_tensors.known_items import TAKE_SIZES, known_item, note_item
 from .fake_tensors.operation_runner import OperationRunner
@@ -56,6 +58,14 @@ from .sizes.value_origins import ValueOrigin
 
 WORDS = re.compile(r"[^\W_]+")
 MOST_BYTES_SAVED = 1 << 15  # of written inputs, in each call of a graph that may start over
+
+
+class ResultRecipe(Protocol):
+    """How to make a fake result. owner: the node on whose memory it is, None for new memory."""
+
+    @property
+    def owner(self) -> torch.fx.Node | None: ...
+    def make(self, mode: FakeTensorMode, base: Any) -> torch.Tensor | None: ...
 
 
 class GraphBuilder:
@@ -108,16 +118,31 @@ class GraphBuilder:
         tx.guards.add(source, Kind.TENSOR, TensorSpec.of(real))
         fake = self.fakes.of(real, source)
         node = self._placeholder(source, fake)
-        note_history(node, fake)
         wrapper = self._note_wrapper(fake)
         family = family_of(type(fake)) if wrapper else TensorValue
         cls = type(fake) if wrapper else type(real)
         value = family(node, fake, source, cls, real)
         if real.is_nested:
             self._symbols.shapes.measure(value)  # no path leads to a ragged size
-        self.inputs.append(GraphInput(value, source, real, version_of(fake)))
+        return self._add_input(value, source, real)
+
+    def input_like(
+        self, like: GraphInput, real: torch.nn.Parameter, source: Source
+    ) -> TensorValue | None:
+        """The value of a parameter that is no input yet, and fulfils the guard on the parameter
+        `like`, which `is_described_by_guard`; the caller adds the same guard for it. None where
+        there is more to know of it than what that guard says."""
+        if not is_described_by_guard(real) or is_noted(self.fake_mode, real):
+            return None
+        fake = fake_from_metadata(self.fake_mode, real)
+        value = TensorValue(self._placeholder(source, fake), fake, source, type(real), real)
+        return self._add_input(value, source, real)
+
+    def _add_input(self, value: TensorValue, source: Source, real: torch.Tensor) -> TensorValue:
+        note_history(value.node, value.fake)
+        self.inputs.append(GraphInput(value, source, real, version_of(value.fake)))
         self._by_object[id(real)] = value
-        self._by_fake[id(fake)] = value
+        self._by_fake[id(value.fake)] = value
         return value
 
     def input_of(self, real: Any) -> TensorValue | None:
@@ -240,23 +265,37 @@ class GraphBuilder:
         self,
         first: torch.fx.Node,
         nodes: dict[torch.fx.Node, torch.fx.Node],
-        lines: Sequence[str],
-        result: torch.Tensor | None,
-    ) -> Value:
+        lines: tuple[str, ...] | None,
+        recipe: ResultRecipe | None,
+    ) -> None:
         """Adds a call that is like another one, which writes nothing but buffers, within
         `repeating()`.
-        `nodes`: what stands for the nodes that it takes. `lines`: those of the frames, innermost
-        first. `result`: the fake result, where it is known without a run."""
+        `nodes`: what stands for the nodes that it takes; with a recipe, the new node is noted here.
+        `lines`: those of the frames, innermost first; None for a part of a result. `recipe`: how
+        the fake result is made; None where the operator has to run."""
         given = torch.fx.node.map_arg((first.args, first.kwargs), lambda one: nodes.get(one, one))
-        if result is None:
+        result: Any = None
+        if recipe is None:
             fakes: Any = torch.fx.node.map_arg(given, lambda one: one.meta["example_value"])
             result = apply_node(first.op, first.target, fakes[0], fakes[1])
         node = self._create_node(first.op, first.target, *given)
-        node.meta["lines"] = tuple(lines)
-        node.meta["line"] = node.meta["lines"][0] if lines else ""
+        if lines is not None:
+            node.meta["lines"] = lines
+            node.meta["line"] = lines[0] if lines else ""
         self.nodes.append(node)
-        self._checks.check_node(node)
-        return self._value(node, result)
+        if recipe is None or self.has_collectives:  # all others are for nodes that write
+            self._checks.check_node(node)
+        if recipe is None:
+            self._value(node, result)
+            return
+        nodes[first] = node
+        owner = recipe.owner
+        fake = recipe.make(
+            self.fake_mode, None if owner is None else nodes[owner].meta["example_value"]
+        )
+        if fake is not None:
+            node.meta["example_value"] = fake
+            self._by_fake[id(fake)] = TensorValue(node, fake)
 
     def function(self, target: Any, /, *args: Value, **kwargs: Value) -> Value:
         """Adds target(*args, **kwargs) to the graph."""
@@ -498,3 +537,9 @@ class GraphBuilder:
             self.graph.erase_node(node)
         del self.nodes[mark:]
         self._checks.rollback(removed, self.nodes)
+
+
+def is_described_by_guard(real: torch.Tensor) -> bool:
+    """Whether its guard and a gradient say all of a tensor: a parameter of static sizes, with
+    memory of its own."""
+    return type(real) is torch.nn.Parameter and real.is_leaf and follows_from_metadata(real)

@@ -23,11 +23,18 @@ class DictItem(Source):
     tuple of such), or an object as itself."""
 
     cost = 4
+    _name: ClassVar[str | None] = None
     of: Source
     key: Any
 
     @property
     def name(self) -> str:
+        """Computed once, as those of parameters begin with those of their modules."""
+        if self._name is None:
+            object.__setattr__(self, "_name", self._compute_name())
+        return str(self._name)
+
+    def _compute_name(self) -> str:
         of = self.of
         if isinstance(of, InstanceDict):
             return f"{of.of.name}.{self.key}"

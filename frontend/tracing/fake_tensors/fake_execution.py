@@ -25,7 +25,7 @@ from typing import Any
 
 import torch
 from torch._higher_order_ops.utils import registered_hop_fake_fns
-from torch._ops import HigherOrderOperator
+from torch._ops import HigherOrderOperator, OpOverload
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from ....backends.graph.memory_formats import is_in_format, nearest_format
@@ -149,6 +149,8 @@ class CaptureFakeMode(FakeTensorMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is DEVICE:
             return args[0].fake_device
+        if type(func) is OpOverload:  # as nearly always
+            return self.dispatch(func, types, args, kwargs)
         if isinstance(func, HigherOrderOperator) and func not in registered_hop_fake_fns:
             with shape_environment(self):
                 return func.python_key_table[FakeTensorMode](self, *args, **(kwargs or {}))

@@ -276,9 +276,10 @@ def add_descriptions(
     for operand in operands:
         cls = type(operand)
         if cls is FakeTensor:
-            if not is_static(mode, operand, constants):
+            described = static_metadata(mode, operand, constants)
+            if described is None:
                 return False
-            parts.append(metadata_of(operand))
+            parts.append(described)
         elif cls in LITERALS:
             parts.append(cls)  # as 1 == 1.0 == True
             parts.append(operand)
@@ -291,18 +292,26 @@ def add_descriptions(
     return True
 
 
-def is_static(mode: FakeTensorMode, tensor: Any, may_be_constant: bool = False) -> bool:
-    """Whether sizes and strides, all numbers, describe a tensor of this mode completely. A part of
-    static size may begin at a symbol, or lie in memory whose size is one."""
-    return (
-        type(tensor) is FakeTensor
-        and tensor.fake_mode is mode
-        and (may_be_constant or tensor.constant is None)
-        and not tensor._has_symbolic_sizes_strides
-        and tensor.layout is torch.strided
-        and type(tensor.storage_offset()) is int
-        and type(tensor.untyped_storage().nbytes()) is int
-    )
+def is_static(mode: FakeTensorMode, tensor: Any) -> bool:
+    """Whether sizes and strides, all numbers, describe a tensor of this mode completely."""
+    return type(tensor) is FakeTensor and static_metadata(mode, tensor, False) is not None
+
+
+def static_metadata(
+    mode: FakeTensorMode, tensor: FakeTensor, may_be_constant: bool
+) -> tuple[Any, ...] | None:
+    """The metadata of a tensor; None if they are not all numbers, or do not describe it completely:
+    a part of static size may begin at a symbol, or lie in memory whose size is one."""
+    if (
+        tensor.fake_mode is not mode
+        or not (may_be_constant or tensor.constant is None)
+        or tensor._has_symbolic_sizes_strides
+        or tensor.layout is not torch.strided
+    ):
+        return None
+    found = metadata_of(tensor)
+    _, _, offset, size, *_ = found
+    return found if type(offset) is int and type(size) is int else None
 
 
 def metadata_of(tensor: FakeTensor) -> tuple[Any, ...]:

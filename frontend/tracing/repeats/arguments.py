@@ -86,8 +86,9 @@ FAMILIES = {
 }
 
 
-def metadata(fake: torch.Tensor) -> Hashable:
-    """All that code can ask of a plain fake tensor of static sizes. Raises Unlike for others."""
+def metadata(fake: torch.Tensor) -> tuple[Hashable, ...]:
+    """All that code can ask of a plain fake tensor of static sizes; of its base at the end. Raises
+    Unlike for others."""
     if (
         type(fake) is not FakeTensor
         or fake.constant is not None

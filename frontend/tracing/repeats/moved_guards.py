@@ -13,6 +13,7 @@ from ...values.base import Value
 from ...values.functions.cell import CellValue
 from ...values.functions.function import FunctionValue
 from ...values.objects.nn_module import ModuleValue
+from ..graph_builder import is_described_by_guard
 from ..graph_inputs import GraphInput
 from ..trace import Trace
 from .moved_paths import CannotMove, MovedPaths, PathsBelow
@@ -27,7 +28,8 @@ KINDS = frozenset({
 class MovedGuards:
     """All guards of a capture on what is below a module, whoever asked. `objects`: the objects
     below it that have a value of their own, with their paths; `inputs`: the tensors among them;
-    `numbers`: numbers and texts that may differ in later calls."""
+    `described`: the paths to those of which a guard says all; `numbers`: numbers and texts that may
+    differ in later calls."""
 
     def __init__(self, tx: Trace, module: ModuleValue) -> None:
         """Raises CannotMove where a guard relates the module to something else."""
@@ -49,6 +51,11 @@ class MovedGuards:
             for item in tx.graph.inputs
             if isinstance(item, GraphInput) and item.source in self.below
         ]
+        self.described = {
+            item.source
+            for item in self.inputs
+            if (item.source, Kind.TENSOR) in log and is_described_by_guard(item.real)
+        }
         self.objects: list[tuple[Source, Any, Value]] = [
             (value.source, real, value)
             for real, value in tx.objects.entries()

@@ -1,9 +1,10 @@
-"""NewResults: which nodes of a recorded call give a tensor with memory of its own. The fake result
-of such a node in a repeated call is made from metadata, without running the operator."""
+"""New results: the nodes of a recorded call that give a tensor with memory of its own, which to
+autograd is no view. The fake result of such a node in a repeated call is made from metadata,
+without running the operator."""
 
 from __future__ import annotations
 
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 import torch
 import torch.fx
@@ -11,28 +12,31 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from ....backends.graph.memory import memory_of
 from ....backends.graph.mutations import may_write
-from ..fake_tensors.fake_results import NewTensor
+from ....records import record
+from ..fake_tensors.fake_creation import make_fake
 from .arguments import Unlike, metadata
 
 
-class NewResults:
-    """How to make the results of a recorded call's nodes, found out when a node is repeated
-    first."""
+@record
+class NewMemory:
+    """How to make a fake on memory of its own."""
 
-    def __init__(self) -> None:
-        self._recipes: dict[torch.fx.Node, NewTensor | None] = {}
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: torch.dtype
+    device: torch.device
 
-    def of(self, node: torch.fx.Node, mode: FakeTensorMode) -> torch.Tensor | None:
-        """A new fake with the metadata of the node's result; None where the operator has to run, as
-        autograd has a history of the result, or its memory is another tensor's."""
-        if node not in self._recipes:
-            self._recipes[node] = recipe_of(node, mode)
-        recipe = self._recipes[node]
-        return None if recipe is None else make_new(recipe, mode)
+    owner = None  # the node on whose memory it is
+
+    def make(self, mode: FakeTensorMode, base: Any) -> torch.Tensor:
+        with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
+            meta = torch.empty_strided(self.sizes, self.strides, dtype=self.dtype, device="meta")
+            return make_fake(mode, meta, self.device)
 
 
-def recipe_of(node: torch.fx.Node, mode: FakeTensorMode) -> NewTensor | None:
-    """How to make a result like that of a node; None where metadata do not say all of it."""
+def new_recipe(node: torch.fx.Node, mode: FakeTensorMode) -> NewMemory | None:
+    """How to make a result like that of a node; None where the operator has to run, as autograd
+    has a history of the result, or its memory is another tensor's."""
     result = node.meta.get("example_value")
     given = [one.meta.get("example_value") for one in node.all_input_nodes]
     plain = list(filter(is_plain, given))
@@ -48,19 +52,12 @@ def recipe_of(node: torch.fx.Node, mode: FakeTensorMode) -> NewTensor | None:
         or memory_of(result) in set(map(memory_of, plain))
     ):
         return None
-    recipe = NewTensor(tuple(result.shape), result.stride(), result.dtype, result.fake_device)
+    recipe = NewMemory(tuple(result.shape), result.stride(), result.dtype, result.fake_device)
     try:
-        return recipe if metadata(make_new(recipe, mode)) == metadata(result) else None
+        return recipe if metadata(recipe.make(mode, None)) == metadata(result) else None
     except Unlike:
         return None
 
 
 def is_plain(fake: object) -> TypeGuard[FakeTensor]:
-    """Whether a node's result is one tensor laid out by strides."""
     return isinstance(fake, FakeTensor) and fake.layout is torch.strided
-
-
-def make_new(recipe: NewTensor, mode: FakeTensorMode) -> torch.Tensor:
-    with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
-        made: torch.Tensor = recipe.make(mode, ())
-    return made

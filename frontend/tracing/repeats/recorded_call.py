@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import operator
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import field
 from typing import Any
 
 import torch
 import torch.fx
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from ....backends.graph.collectives import communicates
 from ....backends.graph.mutations import may_write, writes_only_buffers
@@ -25,7 +26,8 @@ from ...values.tensor.tensor import TensorValue
 from ..effect_log import EffectLog
 from ..trace import Trace
 from .arguments import Arguments, Unlike, metadata
-from .new_results import NewResults
+from .inner_results import Recipe, inner_recipes
+from .new_results import new_recipe
 
 LITERALS = frozenset({
     int, float, complex, bool, str, type(None), type(Ellipsis), torch.dtype, torch.device,
@@ -89,19 +91,29 @@ def may_repeat(tx: Trace) -> bool:
 
 
 @record
+class Step:
+    """A node to add again. `inner_lines`: its lines inside the call. `recipe`: how to make its
+    result; None where its operator has to run, and to give a result of the same `metadata`."""
+
+    node: torch.fx.Node
+    inner_lines: tuple[str, ...] | None
+    recipe: Recipe | None
+    metadata: Any
+
+
+@record
 class RecordedCall:
-    """`module`: whose call it was. `inner_lines`: of each node, the lines inside the call."""
+    """`module`: whose call it was. `depth`: of frames around the call."""
 
     module: ModuleValue
     arguments: Arguments
     nodes: list[torch.fx.Node]
-    inner_lines: dict[torch.fx.Node, tuple[str, ...]]
-    metadata: dict[torch.fx.Node, Any]
+    depth: int
     result: Value
     instructions: int
     is_compiling_after: int | None
     steady: tuple[Any, ...]
-    new_results: NewResults = field(default_factory=NewResults, compare=False)
+    _steps: list[Step] = field(default_factory=list, compare=False)
 
     def is_like(self, steady: tuple[Any, ...]) -> bool:
         """Whether a state before another call is the one before this call, and its nodes are still
@@ -111,23 +123,35 @@ class RecordedCall:
             node._erased for node in self.nodes
         )
 
+    def steps(self, mode: FakeTensorMode) -> list[Step]:
+        """What a repetition adds, found out for the first one: most calls are not repeated. Raises
+        Unlike where the call cannot be repeated."""
+        if not self._steps:
+            self._steps.extend(self._find_steps(mode))
+        return self._steps
+
+    def _find_steps(self, mode: FakeTensorMode) -> Iterator[Step]:
+        inside = set(self.nodes)
+        if not all(is_repeatable(node, inside, self.arguments) for node in self.nodes):
+            raise Unlike
+        if not is_result(self.result, inside, self.arguments):
+            raise Unlike
+        recipes = inner_recipes(self.nodes, nodes_of(self.result), mode)
+        for node in self.nodes:
+            lines = node.meta.get("lines")
+            yield Step(
+                node,
+                None if lines is None else lines[: -self.depth or None],
+                recipes.get(node) or new_recipe(node, mode),
+                metadata_of(node),
+            )
+
 
 def record_call(
     tx: Trace, module: ModuleValue, arguments: Arguments, beginning: Beginning, result: Value
 ) -> RecordedCall | None:
-    """The call that has just returned; None where it cannot be repeated."""
+    """The call that has just returned; None where it is known that it cannot be repeated."""
     if not may_repeat(tx) or steady_state(tx) != beginning.steady:
-        return None
-    nodes = tx.graph.nodes[beginning.nodes :]
-    depth = len(tx.frames)
-    inside = set(nodes)
-    if not all(is_repeatable(node, inside, arguments) for node in nodes):
-        return None
-    try:
-        known = {node: metadata_of(node) for node in nodes}
-    except Unlike:
-        return None
-    if not is_result(result, inside, arguments):
         return None
     asked_at = tx.frames.is_compiling_at
     is_compiling_after = (
@@ -135,16 +159,13 @@ def record_call(
         if asked_at is None or asked_at == beginning.is_compiling_at
         else asked_at - beginning.instructions
     )
-    lines = {node: node.meta.get("lines", ())[: -depth or None] for node in nodes}
-    instructions = tx.work.instructions - beginning.instructions
     return RecordedCall(
         module,
         arguments,
-        nodes,
-        lines,
-        known,
+        tx.graph.nodes[beginning.nodes :],
+        len(tx.frames),
         result,
-        instructions,
+        tx.work.instructions - beginning.instructions,
         is_compiling_after,
         beginning.steady,
     )
@@ -192,6 +213,15 @@ def is_literal_or_node(argument: Any) -> bool:
     if isinstance(argument, slice):
         return all(map(is_literal_or_node, (argument.start, argument.stop, argument.step)))
     return isinstance(argument, torch.fx.Node) or type(argument) in LITERALS
+
+
+def nodes_of(value: Value) -> Iterator[torch.fx.Node]:
+    """The nodes of the tensors in a result."""
+    if isinstance(value, TensorValue):
+        yield value.node
+    elif isinstance(value, TupleValue):
+        for item in value.items:
+            yield from nodes_of(item)
 
 
 def is_result(value: Value, inside: set[torch.fx.Node], arguments: Arguments) -> bool:

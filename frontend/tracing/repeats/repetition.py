@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import torch.fx
+
 from ....guards.guard import Kind
 from ....guards.source import Source
 from ...values.base import Value
@@ -13,13 +15,14 @@ from ...values.objects.attribute_storage import instance_dict
 from ...values.objects.nn_module import ModuleValue
 from ...values.objects.object_attributes import ObjectAttributes
 from ...values.tensor.tensor import TensorValue
+from ..graph_inputs import GraphInput
 from ..sizes.symbolic_inputs import SymbolicInputs
 from ..trace import Trace
 from .arguments import Arguments, metadata
 from .moved_guards import MovedGuards
 from .moved_paths import CannotMove, MovedPaths
 from .reachable_changes import leads_to_changed
-from .recorded_call import RecordedCall, metadata_of
+from .recorded_call import RecordedCall, Step, metadata_of
 
 # whether a number or text varies, by its type
 VARIES: dict[type, Callable[[SymbolicInputs, Source, Any], bool]] = {
@@ -102,36 +105,51 @@ class Repetition:
                 raise CannotMove(source.name)
 
     def _pair_inputs(self) -> None:
+        tx = self._tx
         for item in self._guards.inputs:
-            value = self._tx.wrap(self._moved.object(item.source), self._moved.path(item.source))
-            if type(value) is not type(item.value) or metadata(value.fake) != metadata(
-                item.value.fake
-            ):
-                raise CannotMove(item.source.name)
+            real, path = self._moved.object(item.source), self._moved.path(item.source)
+            value: TensorValue | None = None
+            if item.source in self._guards.described and self._value_of(real) is None:
+                value = tx.graph.input_like(item, real, path)
+            if value is None:
+                value = self._wrap_input(item, real, path)
             self._nodes[item.node] = value.node
+
+    def _wrap_input(self, item: GraphInput, real: Any, path: Source) -> TensorValue:
+        value = self._tx.wrap(real, path)
+        if type(value) is not type(item.value) or metadata(value.fake) != metadata(item.value.fake):
+            raise CannotMove(item.source.name)
+        return value
 
     def _add_nodes(self) -> None:
         """Adds copies of the recorded call's nodes. Raises CannotMove where one has another
-        result."""
-        graph, call = self._tx.graph, self._call
+        result, Unlike where the call cannot be repeated."""
+        graph = self._tx.graph
         outer = self._tx.frames.call_lines()
-        position = 0
+        lines: dict[tuple[str, ...], tuple[str, ...]] = {}
+        steps = iter(self._call.steps(graph.fake_mode))
         with graph.repeating():
-            while position < len(call.nodes):
+            for step in steps:
+                inner = step.inner_lines
+                if inner is not None and inner not in lines:
+                    lines[inner] = (*inner, *outer)
+                line = None if inner is None else lines[inner]
                 before = graph.mark()
-                first = call.nodes[position]
-                result = call.new_results.of(first, graph.fake_mode)
-                lines = (*call.inner_lines[first], *outer)
                 try:
-                    graph.repeat_node(first, self._nodes, lines, result)
+                    graph.repeat_node(step.node, self._nodes, line, step.recipe)
                 except Exception as error:  # torch's own, as everything else is known
-                    raise CannotMove(first.name) from error
-                for node in graph.nodes[before:]:
-                    first = call.nodes[position]
-                    if first.target != node.target or call.metadata[first] != metadata_of(node):
-                        raise CannotMove(node.name)
-                    self._nodes[first] = node
-                    position += 1
+                    raise CannotMove(step.node.name) from error
+                if step.recipe is not None:
+                    continue
+                first, *parts = graph.nodes[before:]
+                self._pair_node(step, first)
+                for part in parts:
+                    self._pair_node(next(steps, None), part)
+
+    def _pair_node(self, step: Step | None, node: torch.fx.Node) -> None:
+        if step is None or step.node.target != node.target or step.metadata != metadata_of(node):
+            raise CannotMove(node.name)
+        self._nodes[step.node] = node
 
     def _result(self, value: Value) -> Value:
         if isinstance(value, TupleValue):

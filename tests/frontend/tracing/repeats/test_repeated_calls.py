@@ -15,7 +15,10 @@ import torch
 import torch.nn.functional as F
 from framejit.frontend.tracing import graph_builder
 from framejit.frontend.tracing.fake_tensors.refused_dtypes import apply_node
+from framejit.frontend.tracing.graph_builder import GraphBuilder
+from framejit.frontend.tracing.repeats.arguments import metadata
 from framejit.frontend.tracing.repeats.moved_paths import PathsBelow
+from framejit.frontend.tracing.repeats.repeated_calls import RepeatedCalls
 from framejit.frontend.tracing.repeats.repetition import Repetition
 from torch import nn
 
@@ -152,6 +155,104 @@ def test_tensors_with_a_history_are_made_by_their_operators(monkeypatch, repeats
     applied = applied_in_repetitions(monkeypatch, lambda: compiled_forward(net)(x()))
     assert len(repeats) == 2
     assert applied
+
+
+class Heads(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.project, self.out = nn.Linear(DIM, 3 * DIM), nn.Linear(DIM, DIM)
+
+    def forward(self, x, mask=None):
+        q, k, v = self.project(x).split(DIM, dim=-1)
+        q, k = q.view(3, 2, 2).transpose(0, 1), k.reshape(3, 2, 2).transpose(0, 1)
+        weights = (q @ k.transpose(1, 2)).softmax(-1)
+        mixed = (weights @ v.view(3, 2, 2).transpose(0, 1)).transpose(0, 1).reshape(3, DIM)
+        values, places = mixed.max(0)
+        return x + F.dropout(self.out(mixed), 0.5, self.training) + values * places[:1]
+
+
+def test_tensors_that_stay_inside_are_made_without_their_operators(monkeypatch, repeats):
+    net = Net(4, Heads).eval()
+    with torch.no_grad():
+        applied = applied_in_repetitions(
+            monkeypatch, lambda: check(net, compiled_forward(net), x())
+        )
+    assert len(repeats) == 3
+    assert not applied
+
+
+@pytest.mark.parametrize("gradients", [torch.no_grad, torch.enable_grad])
+def test_fakes_of_repeated_calls_are_like_interpreted_ones(monkeypatch, repeats, gradients):
+    """In metadata, and in which tensors share memory."""
+    found = []
+
+    def note(gm, inputs):
+        fakes = [node.meta.get("example_value") for node in gm.graph.nodes]
+        tensors = [fake for fake in fakes if isinstance(fake, torch.Tensor)]
+        first = {}
+        found.append([
+            (*metadata(fake)[:-1], first.setdefault(fake.untyped_storage()._cdata, len(first)))
+            for fake in tensors
+        ])  # fmt: skip
+        return gm.forward
+
+    net = Net(4, Heads).eval()
+    with gradients():
+        framejit.compile(copy.deepcopy(net), backend=note)(x())
+        assert len(repeats) == 3
+        monkeypatch.setattr(RepeatedCalls, "_repeat", lambda self, *args: None)
+        framejit.compile(copy.deepcopy(net), backend=note)(x())
+    assert len(repeats) == 3
+    assert found[0] == found[1]
+
+
+class ReturnsItsParts(Heads):
+    def forward(self, x, mask=None):
+        y = self.project(x)
+        q, k, _ = y.split(DIM, dim=-1)
+        return x + q.exp(), y, k.t()
+
+
+class WritesToParts(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList(ReturnsItsParts() for _ in range(3))
+
+    def forward(self, x):
+        kept = []
+        for block in self.blocks:
+            x, y, turned = block(x)
+            y.mul_(2)
+            kept += [y, turned]
+        turned.add_(1)
+        return x, kept
+
+
+def test_parts_that_are_returned_share_their_memory():
+    net = WritesToParts()
+    with torch.no_grad():
+        expected, found = copy.deepcopy(net)(x()), compiled_forward(net)(x())
+    torch.testing.assert_close(found, expected, rtol=0, atol=0)
+    assert [one._is_view() for one in found[1]] == [one._is_view() for one in expected[1]]
+
+
+def test_parameters_are_inputs_as_their_guards_say(monkeypatch, repeats):
+    """Those of the first block, and views, which a guard does not describe, are looked at."""
+    looked, look = [], GraphBuilder.input
+
+    def noted(self, tx, real, source):
+        looked.append(real)
+        return look(self, tx, real, source)
+
+    monkeypatch.setattr(GraphBuilder, "input", noted)
+    net = Net(3)
+    with_view(net.blocks[2])
+    check(net, compiled_forward(net), x())
+    weights = [id(block.mlp.up.weight) for block in net.blocks]
+    scales = [id(block.scale) for block in net.blocks]
+    looks = [id(one) for one in looked]
+    assert [weight in looks for weight in weights] == [True, False, False]
+    assert [scale in looks for scale in scales] == [True, False, True]
 
 
 class Views(nn.Module):
