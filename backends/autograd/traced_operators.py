@@ -191,14 +191,16 @@ class Differentiables(Operators):
 
     def trace(self, run: Callable[..., Any], inputs: Sequence[Any]) -> torch.fx.GraphModule:
         """A functional graph of the operators that `run` calls."""
-        traced = trace_operators(run, inputs, self.decompositions)
+        traced = trace_operators(run, inputs, self.decompositions, sizes=True)
         if any(writes_arguments(node) for node in traced.graph.nodes):
             run_again = torch.fx.Interpreter(traced).run
             with torch.no_grad():
                 plain = [
                     item.detach() if isinstance(item, torch.Tensor) else item for item in inputs
                 ]
-                traced = trace_operators(without_writes(run_again), plain, self.decompositions)
+                traced = trace_operators(
+                    without_writes(run_again), plain, self.decompositions, sizes=True
+                )
         return traced
 
 
