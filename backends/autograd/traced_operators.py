@@ -16,7 +16,8 @@ import torch.fx
 from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses.fake_tensor import FakeTensor
 
-from ..graph.extracted_calls import Checkpointed, CustomFunction
+from ..graph.extracted_calls import Checkpointed, CustomFunction, inner_nodes
+from ..graph.fake_values import fake_of
 from ..graph.mutations import may_write
 from ..graph.node_targets import is_foreign
 from ..graph.passes.by_operator import Operator, Operators, Sizes, ancestors_of
@@ -127,11 +128,7 @@ class Differentiables(Operators):
         return self.grad, tuple(tensor.requires_grad for tensor in tensors)
 
     def operator(self, node: torch.fx.Node, tensors: list[FakeTensor]) -> Operator:
-        if (
-            isinstance(node.target, CustomFunction | Checkpointed)
-            or is_foreign(node)
-            or node.target is torch.autograd.grad
-        ):
+        if not is_traceable(node):
             raise NeedsWholeTrace
         wanted = (
             tuple(number for number, tensor in enumerate(tensors) if tensor.requires_grad)
@@ -154,6 +151,8 @@ class Differentiables(Operators):
             found.nodes = part.forward
             found.outputs = part.outputs
             found.written = part.written
+            if part.written and isinstance(found.node.target, CustomFunction):
+                raise NeedsWholeTrace  # its backward pass may read what was there before
             if places:
                 found.backward[places] = part.backward
             owned = {*part.forward, *part.backward.nodes}
@@ -191,15 +190,38 @@ class Differentiables(Operators):
 
     def trace(self, run: Callable[..., Any], inputs: Sequence[Any]) -> torch.fx.GraphModule:
         """A functional graph of the operators that `run` calls."""
-        traced = trace_operators(run, inputs, self.decompositions)
+        traced = trace_operators(run, inputs, self.decompositions, sizes=True)
         if any(writes_arguments(node) for node in traced.graph.nodes):
             run_again = torch.fx.Interpreter(traced).run
             with torch.no_grad():
                 plain = [
                     item.detach() if isinstance(item, torch.Tensor) else item for item in inputs
                 ]
-                traced = trace_operators(without_writes(run_again), plain, self.decompositions)
+                traced = trace_operators(
+                    without_writes(run_again), plain, self.decompositions, sizes=True
+                )
         return traced
+
+
+def is_traceable(node: torch.fx.Node) -> bool:
+    """Whether an operator and its backward pass can be traced apart from the rest of the graph: one
+    of torch's, or an autograd.Function of the program that calls only such."""
+    target = node.target
+    if type(target) is CustomFunction:
+        _, *inside = inner_nodes(node)
+        return bool(inside) and not target.marks.dirty and all(map(is_inner_traceable, inside))
+    return (
+        not isinstance(target, CustomFunction | Checkpointed)
+        and not is_foreign(node)
+        and target is not torch.autograd.grad
+    )
+
+
+def is_inner_traceable(node: torch.fx.Node) -> bool:
+    """Whether a node of an autograd.Function can be traced with it; one that switches a mode
+    cannot."""
+    switches = node.op.startswith("call") and not node.all_input_nodes and fake_of(node) is None
+    return is_traceable(node) and not switches
 
 
 def has_no_derivative(result: torch.Tensor) -> bool:

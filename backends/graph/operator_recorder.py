@@ -1,7 +1,9 @@
 """Records the operators that a function calls on fake tensors, as a graph.
 
 It does what torch's make_fx does, for sizes that are numbers, and without loading TorchDynamo and
-SymPy: that takes a second, and a compiler that sees no varying size needs neither.
+SymPy: that takes a second, and a compiler that sees no varying size needs neither. Sizes that vary
+are recorded as what they are, not how they are computed, which takes half the time of make_fx; that
+is enough where the graph is taken apart and its sizes are computed anew.
 """
 
 from __future__ import annotations
@@ -38,22 +40,38 @@ VALUES = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
 
 
 class CannotRecord(Exception):
-    """The function uses something that only make_fx traces: a size that varies, a number that
-    depends on values, an operator of higher order, or a subclass of tensors."""
+    """The function uses something that only make_fx traces: a size that varies, unless such are
+    recorded, a number that depends on values, an operator of higher order, or a subclass of
+    tensors."""
+
+
+class GivenSize:
+    """The target of a node that stands for a size that varies."""
+
+    __name__ = "given_size"
+
+    def __init__(self, value: torch.SymInt) -> None:
+        self.value = value
+
+    def __call__(self) -> torch.SymInt:
+        return self.value
 
 
 def record_operators(
     function: Callable[..., Any],
     inputs: Sequence[Any],
     decompositions: Mapping[Any, Callable[..., Any]],
+    *,
+    sizes: bool = False,
 ) -> torch.fx.GraphModule:
-    """The operators that function(*inputs) calls, decomposed, as a graph."""
-    recorder = OperatorRecorder(decompositions)
+    """The operators that function(*inputs) calls, decomposed, as a graph. sizes: sizes that vary
+    are recorded too, each as a call of a GivenSize."""
+    recorder = OperatorRecorder(decompositions, sizes)
     for value in inputs:
         recorder.add_input(value)
     with without_autocast_cache(), without_new_symbols(inputs), recorder:
         results = function(*inputs)
-    if not all(map(is_recordable, pytree.tree_leaves(results))):
+    if not all(map(recorder.is_recordable, pytree.tree_leaves(results))):
         raise CannotRecord
     recorder.graph.output(pytree.tree_map(recorder.argument, results))
     return module(recorder.constants, recorder.graph, "Recorded")
@@ -88,12 +106,14 @@ def without_new_symbols(inputs: Sequence[Any]) -> Iterator[None]:
 
 class OperatorRecorder(TorchDispatchMode):
     """`nodes`: by the id of a tensor, the node whose result it is. The tensors are kept, so that no
-    other one gets the same id."""
+    other one gets the same id. `sizes`: the nodes of sizes that vary, by their expressions; None
+    where they are not recorded."""
 
     supports_higher_order_operators = True  # they call __torch_dispatch__
 
-    def __init__(self, decompositions: Mapping[Any, Callable[..., Any]]) -> None:
+    def __init__(self, decompositions: Mapping[Any, Callable[..., Any]], sizes: bool) -> None:
         super().__init__()
+        self.sizes: dict[Any, torch.fx.Node] | None = {} if sizes else None
         self.graph = torch.fx.Graph()
         self.decompositions = decompositions
         self.nodes: dict[int, torch.fx.Node] = {}
@@ -112,7 +132,7 @@ class OperatorRecorder(TorchDispatchMode):
         if func is DEVICE:
             return func(*args, **named)
         flat, form = pytree.tree_flatten((args, named))
-        if not isinstance(func, OpOverload) or not all(map(is_recordable, flat)):
+        if not isinstance(func, OpOverload) or not all(map(self.is_recordable, flat)):
             raise CannotRecord
         taken_apart = self.take_apart(func, flat, args, named)
         if taken_apart is not NotImplemented:
@@ -122,7 +142,7 @@ class OperatorRecorder(TorchDispatchMode):
         func = NEW_COPY.get(func, func)
         call_args, call_kwargs = pytree.tree_unflatten(map(self.argument, flat), form)
         result = func(*args, **named)
-        if not all(map(is_recordable, pytree.tree_leaves(result))):
+        if not all(map(self.is_recordable, pytree.tree_leaves(result))):
             raise CannotRecord
         self.name_results(self.call(func, call_args, call_kwargs), result)
         return result
@@ -143,7 +163,7 @@ class OperatorRecorder(TorchDispatchMode):
         return self.graph.create_node("call_function", target, args, kwargs, name)
 
     def add_input(self, value: Any) -> None:
-        if not is_recordable(value):
+        if not self.is_recordable(value):
             raise CannotRecord
         self.name_results(self.graph.placeholder(f"arg{len(self.graph.nodes)}_1"), value)
 
@@ -170,14 +190,39 @@ class OperatorRecorder(TorchDispatchMode):
         return now
 
     def argument(self, value: Any) -> Any:
-        """A tensor as its node, which for one from outside is a constant; anything else as it
-        is."""
+        """A tensor as its node, which for one from outside is a constant; a size that varies as
+        its node; anything else as it is."""
+        if isinstance(value, torch.SymInt):
+            return self.size(value)
         if not isinstance(value, torch.Tensor):
             return value
         if id(value) not in self.nodes:
             self.constants[name := f"_tensor_constant{len(self.constants)}"] = value
             self.name_results(self.graph.create_node("get_attr", name), value)
         return self.nodes[id(value)]
+
+    def size(self, value: torch.SymInt) -> Any:
+        """The node of a size; a number where a guard has fixed it."""
+        assert self.sizes is not None
+        expression = value.node.expr
+        if expression.is_Integer:
+            return int(expression)
+        if expression not in self.sizes:
+            node = self.graph.create_node("call_function", GivenSize(value), (), {}, "given_size")
+            node.meta["val"] = value
+            self.sizes[expression] = node
+        return self.sizes[expression]
+
+    def is_recordable(self, value: Any) -> bool:
+        """Whether it is a plain tensor, with sizes that are numbers or are recorded, or may be
+        written as it is."""
+        if isinstance(value, torch.Tensor):
+            return type(value) in RECORDED and (
+                self.sizes is not None or not value._has_symbolic_sizes_strides
+            )
+        if isinstance(value, torch.SymInt):
+            return self.sizes is not None and value.node.hint is not None
+        return value is None or type(value) in WRITTEN
 
 
 def depends_on_values(func: OpOverload, flat: Sequence[Any]) -> bool:
@@ -189,10 +234,3 @@ def depends_on_values(func: OpOverload, flat: Sequence[Any]) -> bool:
     return func is not ATEN.index.Tensor or any(
         isinstance(value, torch.Tensor) and value.dtype in masks for value in flat[1:]
     )
-
-
-def is_recordable(value: Any) -> bool:
-    """Whether it is a plain tensor with sizes that are numbers, or may be written as it is."""
-    if isinstance(value, torch.Tensor):
-        return type(value) in RECORDED and not value._has_symbolic_sizes_strides
-    return value is None or type(value) in WRITTEN

@@ -30,11 +30,14 @@ def trace_operators(
     function: Callable[..., Any],
     inputs: Sequence[Any],
     decompositions: Mapping[Any, Callable[..., Any]],
+    *,
+    sizes: bool = False,
 ) -> torch.fx.GraphModule:
-    """The operators that function(*inputs) calls, decomposed, as a graph."""
+    """The operators that function(*inputs) calls, decomposed, as a graph. sizes: in the graph,
+    sizes that vary need not be computed from its inputs."""
     with tracing_lock, whole_upsampling():
         try:
-            return record_operators(function, inputs, decompositions)
+            return record_operators(function, inputs, decompositions, sizes=sizes)
         except CannotRecord:
             load_for_tracing()
             with without_memory_formats():

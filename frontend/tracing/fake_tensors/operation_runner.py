@@ -117,7 +117,7 @@ def check_fakes(target: Any, args: list[Any], kwargs: dict[str, Any]) -> None:
 def apply_to_symbols(kind: str, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """Calls `apply` where sizes may be symbols."""
     try:
-        with dispatcher_for(target):
+        with dispatcher_for(target, args):
             return apply_node(kind, target, args, kwargs)
     except RuntimeError:
         # torch's C++ cannot do this with symbols, its Python can

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import framejit
 import pytest
 import torch
 import torch.nn.functional as F
-from framejit.backends.graph.operator_recorder import CannotRecord, record_operators
+from framejit.backends.graph import tracing_lock
+from framejit.backends.graph.operator_recorder import CannotRecord, GivenSize, record_operators
 from framejit.backends.graph.passes.functional import without_writes
 from framejit.backends.graph.tracing_lock import trace_operators
 from framejit.backends.native.decompositions import decompositions
 from torch._dispatch.python import enable_python_dispatcher
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
-from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.fx.experimental.symbolic_shapes import DimDynamic, ShapeEnv, StatelessSymbolicContext
 from torch.utils import _pytree as pytree
 
 CONSTANT = torch.tensor([1.0, -2.0, 3.0])
@@ -245,3 +247,41 @@ def test_an_error_of_the_program_ends_the_modes():
             traced(record_operators, program)
     assert torch.is_autocast_cache_enabled() is before
     assert torch.utils._python_dispatch._get_current_dispatch_mode() is None
+
+
+def test_a_training_graph_with_sizes_that_vary_is_recorded(monkeypatch):
+    def refuse(*args, **kwargs):
+        raise AssertionError("traced by make_fx")
+
+    def loss(x, weight):
+        y = F.pad((x @ weight).relu(), (0, 1))
+        return F.layer_norm(y.view(x.shape[0] * 2, -1), (2,)).sin().mean()
+
+    monkeypatch.setattr(tracing_lock, "make_fx", refuse)
+    compiled = framejit.compile(loss, backend="native", dynamic=True)
+    for count in (4, 6):
+        outcomes = []
+        for call in (compiled, loss):
+            x, weight = torch.ones(count, 3), WEIGHT.detach().clone().requires_grad_()
+            result = call(x, weight)
+            result.backward()
+            outcomes.append((result, weight.grad))
+        torch.testing.assert_close(*outcomes)
+    assert len(compiled.framejit.explain().captures) == 1
+
+
+def test_a_size_is_recorded_once():
+    mode = FakeTensorMode(shape_env=ShapeEnv())
+    varying = StatelessSymbolicContext([DimDynamic.DYNAMIC, DimDynamic.STATIC])
+    x = mode.from_tensor(torch.ones(4, 3), symbolic_context=varying)
+
+    def run(x):
+        return x.new_zeros(x.shape[0] * 2) + 1, x.new_ones(x.shape[0] * 2)
+
+    with mode:
+        traced = record_operators(run, [x], {}, sizes=True)
+        with pytest.raises(CannotRecord):
+            record_operators(run, [x], {})
+    (size,) = (node for node in traced.graph.nodes if isinstance(node.target, GivenSize))
+    assert size.meta["val"].node.expr == x.shape[0].node.expr * 2
+    assert len(size.users) == 2

@@ -46,6 +46,29 @@ def test_two_compiles_serve_each_size(name, backend):
     assert len(report.captures) == 2 and not report.breaks
 
 
+@pytest.mark.parametrize("backend", ["eager", "native"])
+@pytest.mark.parametrize("batch_first", [False, True])
+@pytest.mark.parametrize("layer", [torch.nn.GRU, torch.nn.LSTM, torch.nn.RNN])
+def test_recurrent_layers_leave_the_batch_open(layer, batch_first, backend):
+    torch.manual_seed(0)
+    model = layer(3, 5, bidirectional=True, batch_first=batch_first)
+    handle = framejit.compile(model.forward, backend=backend)
+    for count in (2, 4, 3, 6):
+        x = torch.randn(count, 7, 3) if batch_first else torch.randn(7, count, 3)
+        outcomes = []
+        for call in (handle, model.forward):
+            model.zero_grad()
+            given = x.clone().requires_grad_()
+            output, state = call(given)
+            (output.sin().sum() + pytree.tree_leaves(state)[0].square().sum()).backward()
+            results = (output, *pytree.tree_leaves(state), given.grad)
+            outcomes.append((*results, *(weight.grad for weight in model.parameters())))
+        for mine, its in zip(*outcomes, strict=True):
+            torch.testing.assert_close(mine, its)
+            assert mine.stride() == its.stride()
+    assert len(handle.framejit.explain().captures) == 2
+
+
 def test_causal_language_modelling_loss():
     def loss(logits, labels):
         labels = F.pad(labels, (0, 1), value=-100)[..., 1:].contiguous()
