@@ -62,7 +62,7 @@ def split_graph(gm: torch.fx.GraphModule) -> tuple[list[Subgraph], list[int]] | 
         raise CannotSplit
     memories = {node: memories_of(node, *node.all_input_nodes) for node in nodes}
     before = predecessors(nodes, memories)
-    together = inseparable_groups(nodes, memories, before)
+    together = inseparable_groups(nodes, memories, before, ends)
     results_of = results_by_node(nodes, ends, together)
     groups = join_groups(group_nodes(nodes, results_of, before), results_of, before)
     fixed = {node for group in together for node in group}.union(results)
@@ -110,12 +110,16 @@ def targets_of(writer: Node) -> list[Node]:
 
 
 def inseparable_groups(
-    nodes: Sequence[Node], memories: dict[Node, set[int]], before: dict[Node, set[Node]]
+    nodes: Sequence[Node],
+    memories: dict[Node, set[int]],
+    before: dict[Node, set[Node]],
+    ends: set[Node],
 ) -> list[list[Node]]:
-    """Nodes that must be in one subgraph: those on memory that is written, a tuple and its items,
-    and what torch.autograd.grad differentiates inside the graph."""
+    """Nodes that must be in one subgraph: those on memory that is written (but for reads of a
+    result that is complete), a tuple and its items, and what torch.autograd.grad differentiates
+    inside the graph."""
     groups = [
-        [node for node in nodes if memory in memories[node]]
+        nodes_up_to_last_write([node for node in nodes if memory in memories[node]], memory, ends)
         for memory in sorted(written_memories(nodes))
     ]
     groups += [
@@ -126,6 +130,28 @@ def inseparable_groups(
     return groups + [
         autograd_grad_region(node, nodes, before) for node in nodes if name_of(node) in AUTOGRAD
     ]
+
+
+def nodes_up_to_last_write(nodes: Sequence[Node], memory: int, ends: set[Node]) -> list[Node]:
+    """The nodes on a memory, without those that read it after the last write through a result of
+    the graph, as `head(h)` does in `h = relu_(x @ w); return h, head(h)`. A gradient from `head(h)`
+    passes through `h`."""
+    writers = [
+        place
+        for place, node in enumerate(nodes)
+        if may_write(node) and memory in memories_of(*targets_of(node))
+    ]
+    end = max(writers) + 1
+    return [
+        *nodes[:end],
+        *(node for node in nodes[end:] if not only_reads_results(node, memory, ends)),
+    ]
+
+
+def only_reads_results(node: Node, memory: int, ends: set[Node]) -> bool:
+    """Whether what a node reads of a memory are results of the graph, and it returns no view."""
+    reads = {read for read in node.all_input_nodes if memory in memories_of(read)}
+    return reads <= ends and memory not in memories_of(node)
 
 
 def returns_several(node: Node) -> bool:

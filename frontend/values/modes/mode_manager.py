@@ -42,7 +42,7 @@ class ModeManager(ContextManager):
 
     `saved` is the state before entering, or the node that entered it, with the grad mode before
     (None while not entered). `prev` is the mode that torch.set_grad_enabled found when it was made,
-    which switches the mode.
+    which switches the mode, and that leaving it restores.
     """
 
     __slots__ = ("cls", "arguments", "keywords", "real", "saved", "prev", "last")
@@ -100,7 +100,7 @@ class ModeManager(ContextManager):
         grad = torch.is_grad_enabled()
         found = tx.modes.enter(tx, self.cls, self.arguments, self.keywords)
         self.saved = (found if self.prev is None else self.prev, grad)
-        self.last = found if self.cls in GRAD_MODES else None
+        self.last = found if self.cls in GRAD_MODES and self.prev is None else None
         tx.modes.open.append(self)
         return self if self.cls in AUTOCASTS else Constant(None)
 
@@ -415,4 +415,7 @@ def wrap_mode_manager(tx: TraceContext, obj: Any, source: Source | None) -> Valu
         for name in SETTINGS[type(obj)]
     ]
     cls = torch.autocast if type(obj) in AUTOCASTS else type(obj)
-    return tx.objects.remember(obj, ModeManager(cls, settings, {}, source, obj))
+    manager = ModeManager(cls, settings, {}, source, obj)
+    if cls is torch.set_grad_enabled:
+        manager.prev = tx.wrap(obj.prev, AttrSource(source, "prev")).constant()
+    return tx.objects.remember(obj, manager)

@@ -378,6 +378,45 @@ def test_all_on_memory_that_is_written_to_lies_in_one_piece(backend):
     check(fn, use, leaf(), backend=backend, count=2)
 
 
+def relu_in_place(x):
+    h = torch.relu_(x * 3)
+    return h, h.sin()
+
+
+def doubled_without_gradients(x):
+    h = x * 3
+    with torch.no_grad():
+        h.mul_(2)
+    return h, h.sin()
+
+
+def doubled_as_detached(x):
+    h = x * 3
+    h.detach().mul_(2)
+    return h, h.sin() + 1
+
+
+def read_between_writes(x):
+    h = x * 3
+    part = h.sum()
+    h.add_(part)
+    return h, h.sin() * part
+
+
+@pytest.mark.parametrize(
+    "fn", [relu_in_place, doubled_without_gradients, doubled_as_detached, read_between_writes]
+)
+def test_a_gradient_passes_through_a_written_result_that_is_read_afterwards(backend, fn):
+    def use(f, x):
+        h, read = f(x)
+        h.retain_grad()
+        (at_result,) = torch.autograd.grad(read.sum(), h, retain_graph=True)
+        read.sum().backward()
+        return h, read, at_result, h.grad, x.grad
+
+    check(fn, use, leaf(), backend=backend, count=2)
+
+
 def test_what_a_write_only_reads_is_no_part_of_it(backend):
     def fn(x, w):
         h = x.clone()

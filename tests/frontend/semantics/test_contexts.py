@@ -50,6 +50,40 @@ def test_set_grad_enabled_around_a_break(enabled):
     check(f, vec(2), vec(2, grad=True), graphs=2, breaks=("output",))
 
 
+@pytest.mark.parametrize("enabled", [True, False])
+def test_set_grad_enabled_made_before_a_break(enabled):
+    def f(x, p):
+        manager = torch.set_grad_enabled(enabled)
+        print(end="")
+        with manager:
+            y = x * p
+        return y, torch.is_grad_enabled()
+
+    check(f, vec(2), vec(2, grad=True), breaks=("output",))
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+@pytest.mark.parametrize("outside", [True, False])
+def test_existing_set_grad_enabled_restores_the_mode_that_it_found_when_made(enabled, outside):
+    def f(x, p, manager):
+        with manager:
+            y = x * p
+        return y, torch.is_grad_enabled(), manager.prev
+
+    def found(function):
+        try:
+            torch.set_grad_enabled(outside)
+            manager = torch.set_grad_enabled(enabled)
+            y, *modes = function(vec(2), vec(2, grad=True), manager)
+            return y.requires_grad, *modes, torch.is_grad_enabled()
+        finally:
+            torch.set_grad_enabled(True)
+
+    compiled = strict_compile(f)
+    for _ in range(2):
+        assert found(compiled) == found(f)
+
+
 def test_set_grad_enabled_as_function():
     def f(x, p):
         torch.set_grad_enabled(False)
