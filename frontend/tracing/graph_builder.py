@@ -6,12 +6,11 @@ import operator
 import re
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 import torch.fx
 from torch._C._functorch import is_functorch_wrapped_tensor
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 from ...backends.graph.gradient_history import note_history
 from ...backends.graph.memory import memory_of
@@ -43,7 +42,12 @@ from ..values.tensor.wrapper_subclass import is_captured_wrapper
 from .call_checks import CallChecks, FakeCall
 from .effect_log import EffectLog
 from .fake_tensors.fake_wrappers import is_fake
-from .fake_tensors.fakes_by_metadata import fake_from_metadata, follows_from_metadata, is_noted
+from .fake_tensors.fakes_by_metadata import (
+    ResultRecipe,
+    fake_from_metadata,
+    is_described_by_guard,
+    is_noted,
+)
 from .fake_tensors.foreach_writes import counted_writes
 from .fake_tensors.known_items import TAKE_SIZES, known_item, note_item
 from .fake_tensors.operation_runner import OperationRunner
@@ -58,14 +62,6 @@ from .sizes.value_origins import ValueOrigin
 
 WORDS = re.compile(r"[^\W_]+")
 MOST_BYTES_SAVED = 1 << 15  # of written inputs, in each call of a graph that may start over
-
-
-class ResultRecipe(Protocol):
-    """How to make a fake result. owner: the node on whose memory it is, None for new memory."""
-
-    @property
-    def owner(self) -> torch.fx.Node | None: ...
-    def make(self, mode: FakeTensorMode, base: Any) -> torch.Tensor | None: ...
 
 
 class GraphBuilder:
@@ -537,9 +533,3 @@ class GraphBuilder:
             self.graph.erase_node(node)
         del self.nodes[mark:]
         self._checks.rollback(removed, self.nodes)
-
-
-def is_described_by_guard(real: torch.Tensor) -> bool:
-    """Whether its guard and a gradient say all of a tensor: a parameter of static sizes, with
-    memory of its own."""
-    return type(real) is torch.nn.Parameter and real.is_leaf and follows_from_metadata(real)

@@ -10,12 +10,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Protocol
 
 import torch
+import torch.fx
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 from .fake_creation import make_fake
+
+
+class ResultRecipe(Protocol):
+    """How to make the fake result of a node. owner: the node on whose memory it is, None for new
+    memory."""
+
+    @property
+    def owner(self) -> torch.fx.Node | None: ...
+    def make(self, mode: FakeTensorMode, base: Any) -> torch.Tensor | None: ...
+
 
 TYPES = (torch.nn.Parameter, torch.Tensor)
 DEVICES = ("cpu", "cuda")
@@ -47,6 +58,12 @@ def follows_from_metadata(real: torch.Tensor) -> bool:
         and torch._C._dispatch_keys(real).raw_repr() == usual_keys(real.dtype, real.device)
         and (not real.is_leaf or real.grad is None or follows_from_metadata(real.grad))
     )
+
+
+def is_described_by_guard(real: torch.Tensor) -> bool:
+    """Whether its guard and a gradient say all of a tensor: a parameter of static sizes, with
+    memory of its own."""
+    return type(real) is torch.nn.Parameter and real.is_leaf and follows_from_metadata(real)
 
 
 @cache

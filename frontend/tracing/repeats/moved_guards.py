@@ -13,7 +13,7 @@ from ...values.base import Value
 from ...values.functions.cell import CellValue
 from ...values.functions.function import FunctionValue
 from ...values.objects.nn_module import ModuleValue
-from ..graph_builder import is_described_by_guard
+from ..fake_tensors.fakes_by_metadata import is_described_by_guard
 from ..graph_inputs import GraphInput
 from ..trace import Trace
 from .moved_paths import CannotMove, MovedPaths, PathsBelow

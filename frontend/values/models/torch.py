@@ -55,6 +55,12 @@ def _manager_function(function: FunctionType) -> None:
         return tx.calls.inline(tx.wrap(function, None), [manager, *args], {})
 
 
+@method(torch.device, "__enter__", "__exit__")
+def switch_device(tx: TraceContext, device: Constant, *args: Value) -> Value:
+    """Left to Python: it decides where tensors are made that are made later without a device."""
+    raise GraphBreak("unknown-call", f"entering or leaving {device.describe()}")
+
+
 for _function in {getattr(_cls, name) for _cls in MANAGERS for name in ("__enter__", "__exit__")}:
     _manager_function(_function)
 

@@ -651,3 +651,48 @@ STACKED = {
 def test_exit_stacks_of_modes(name):
     f, graphs, breaks = STACKED[name]
     check(f, vec(2, 2, grad=True), graphs=graphs, breaks=breaks, backward=True)
+
+
+def of_ones(x, device):
+    with device:
+        y = torch.ones(2)
+    return y.device, torch.ones(2).device, x + 1
+
+
+def of_ones_with_a_break(x, device):
+    with torch.no_grad(), device:
+        y = torch.ones(2)
+        print("inside")
+        z = torch.zeros(3)
+    return y.device, z.device, torch.ones(2).device, x + 1
+
+
+def of_ones_that_raise(x, device):
+    try:
+        with device:
+            y = torch.ones(2)
+            raise ValueError
+    except ValueError:
+        return y.device, torch.ones(2).device, x + 1
+
+
+def of_ones_in_turns(x, device):
+    made = []
+    for turn in range(2):
+        with device if turn else torch.device("cpu"):
+            made.append(torch.ones(turn).device)
+    return made, torch.ones(2).device, x + 1
+
+
+@pytest.mark.parametrize(
+    "function", [of_ones, of_ones_with_a_break, of_ones_that_raise, of_ones_in_turns]
+)
+@pytest.mark.parametrize("backend", ["eager", "native"])
+def test_a_device_as_manager(function, backend):
+    call = framejit.compile(function, backend=backend)
+    x, device = vec(2), torch.device("meta")
+    for _ in range(3):
+        *devices, y = call(x, device)
+        *wanted, z = function(x, device)
+        assert devices == wanted and torch.equal(y, z)
+        assert torch._C._len_torch_function_stack() == 0
