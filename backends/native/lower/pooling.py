@@ -128,7 +128,7 @@ def max_pool(
     dilation: Sequence[int] = (1,),
     ceil_mode: bool = False,
 ) -> tuple[View, View]:
-    """The largest elements, and where they are in the flattened image: the first of equal ones, the
+    """The largest elements, and where they are in the flat_position image: the first of equal ones, the
     last NaN."""
     values, places = build.fake
     if x.device.type == "cpu" or set(dilation) != {1}:
@@ -138,13 +138,13 @@ def max_pool(
 
     def largest(at: Point) -> tuple[Scalar, Scalar]:
         value = const(float("-inf"), work)
-        place = flattened([first_in_image(start) for start in inside.starts(at)], inside.images)
+        place = flat_position([first_in_image(start) for start in inside.starts(at)], inside.images)
         for element, mask in inside.elements(at):
             read = s("where", mask, cast(read_masked(x, element, mask), work), float("-inf"))
             better = s("or", s("gt", read, value), s("isnan", read))
             here = [position(subscript, torch.int32) for subscript in element[-2:]]
             value = s("where", better, read, value)
-            place = s("where", better, flattened(here, inside.images), place)
+            place = s("where", better, flat_position(here, inside.images), place)
         return value, place
 
     return (
@@ -159,7 +159,7 @@ def first_in_image(start: Index) -> Scalar:
     return number if is_never_negative(start) else s("maximum", number, 0)
 
 
-def flattened(place: Sequence[Scalar], images: Sequence[Index]) -> Scalar:
+def flat_position(place: Sequence[Scalar], images: Sequence[Index]) -> Scalar:
     row, column = place
     return row * position(images[1], torch.int32) + column
 
@@ -184,7 +184,7 @@ def max_pool_gradient(
     inside = windows(x, gradient.size, size, stride, padding)
 
     def body(at: Point) -> Scalar:
-        own = flattened([position(one, torch.int32) for one in at[-2:]], inside.images)
+        own = flat_position([position(one, torch.int32) for one in at[-2:]], inside.images)
         total = const(0, computation_of(gradient.dtype))
         for result, mask in inside.results_with(at):
             chosen = s("eq", cast(read_masked(places, result, mask), torch.int32), own)
