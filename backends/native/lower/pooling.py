@@ -104,10 +104,10 @@ def both(left: Scalar, right: Scalar) -> Scalar:
 
 def windows(images: View, results: Sequence[Index], *numbers: Sequence[int]) -> Windows:
     """numbers: the size, stride and padding that an operator gets. Raises Unsupported for large
-    windows, on the CPU and for integers."""
+    windows and for integers."""
     size, stride, padding = (pair(number) for number in numbers)
-    if False or not images.dtype.is_floating_point:
-        raise Unsupported("on the CPU, or of integers")
+    if not images.dtype.is_floating_point:
+        raise Unsupported("of integers")
     if size[0] * size[1] > LARGEST_WINDOW:
         raise Unsupported("large windows")
     return Windows(size, stride or size, padding, images.size[-2:], tuple(results[-2:]))
