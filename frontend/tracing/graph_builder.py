@@ -266,7 +266,8 @@ class GraphBuilder:
     ) -> None:
         """Adds a call that is like another one, which writes nothing but buffers, within
         `repeating()`.
-        `nodes`: what stands for the nodes that it takes; with a recipe, the new node is noted here.
+        `nodes`: what stands for the nodes that it takes. The new node is added to it if a recipe
+        makes its result; otherwise the caller adds it, together with the nodes of its parts.
         `lines`: those of the frames, innermost first; None for a part of a result. `recipe`: how
         the fake result is made; None where the operator has to run."""
         given = torch.fx.node.map_arg((first.args, first.kwargs), lambda one: nodes.get(one, one))

@@ -9,7 +9,7 @@ are computed so: for the others torch's operators are faster.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 
@@ -128,11 +128,10 @@ def max_pool(
     dilation: Sequence[int] = (1,),
     ceil_mode: bool = False,
 ) -> tuple[View, View]:
-    """The largest elements, and where they are in the flat_position image: the first of equal ones, the
-    last NaN."""
+    """The largest elements, and their positions in the image counted row by row: that of the first
+    of equal elements, and of the last NaN."""
     values, places = build.fake
-    if x.device.type == "cpu" or set(dilation) != {1}:
-        raise Unsupported("on the CPU, or windows with gaps")
+    refuse_cpu_and_gaps(x, dilation)
     inside = windows(x, build.shape(values.shape), size, stride, padding)
     work = computation_of(x.dtype)
 
@@ -151,6 +150,11 @@ def max_pool(
         build.pointwise(lambda at: largest(at)[0], values),
         build.pointwise(lambda at: largest(at)[1], places),
     )
+
+
+def refuse_cpu_and_gaps(x: View, dilation: Sequence[int]) -> None:
+    if x.device.type == "cpu" or set(dilation) != {1}:
+        raise Unsupported("a largest element on the CPU, or in windows with gaps")
 
 
 def first_in_image(start: Index) -> Scalar:
@@ -176,24 +180,32 @@ def max_pool_gradient(
     ceil_mode: bool,
     places: View,
 ) -> View:
-    """Each element's gradient: the sum of those of the results that are this element."""
-    if x.device.type == "cpu" or set(dilation) != {1}:
-        raise Unsupported("on the CPU, or windows with gaps")
+    """Each element's gradient: the sum of the gradients of those results that took their value from
+    this element."""
+    refuse_cpu_and_gaps(x, dilation)
     if torch.are_deterministic_algorithms_enabled():
         raise Unsupported("eager raises")
     inside = windows(x, gradient.size, size, stride, padding)
 
     def body(at: Point) -> Scalar:
         own = flat_position([position(one, torch.int32) for one in at[-2:]], inside.images)
-        total = const(0, computation_of(gradient.dtype))
-        for result, mask in inside.results_with(at):
-            chosen = s("eq", cast(read_masked(places, result, mask), torch.int32), own)
-            mask = both(mask, chosen)
-            read = cast(read_masked(gradient, result, mask), total.dtype)
-            total = total + s("where", mask, read, 0)
-        return total
+        taken = (
+            (result, both(mask, s("eq", cast(read_masked(places, result, mask), torch.int32), own)))
+            for result, mask in inside.results_with(at)
+        )
+        return sum_at(gradient, taken)
 
     return build.pointwise(body)
+
+
+def sum_at(view: View, places: Iterable[tuple[list[Index], Scalar]], divisor: int = 1) -> Scalar:
+    """The sum of the elements at those places whose masks are true, each divided."""
+    total = const(0, computation_of(view.dtype))
+    for place, mask in places:
+        read = cast(read_masked(view, place, mask), total.dtype)
+        term = read if divisor == 1 else read / const(divisor, total.dtype)
+        total = total + s("where", mask, term, 0)
+    return total
 
 
 @lowers(aten.avg_pool2d.default)
@@ -212,16 +224,14 @@ def avg_pool(
     count = divisor(inside, ceil_mode, count_include_pad, divisor_override)
 
     def body(at: Point) -> Scalar:
-        total = const(0, computation_of(x.dtype))
-        for element, mask in inside.elements(at):
-            read = cast(read_masked(x, element, mask), total.dtype)
-            total = total + s("where", mask, read, 0)
+        total = sum_at(x, inside.elements(at))
         return total / const(count, total.dtype)
 
     return build.pointwise(body)
 
 
 def refuse_channels_last_on_cpu(x: View) -> None:
+    """torch's operators are faster for these."""
     if x.device.type == "cpu" and x.stride[-1] != ONE:
         raise Unsupported("channels-last on the CPU")
 
@@ -249,11 +259,4 @@ def avg_pool_gradient(
     inside = windows(x, gradient.size, size, stride, padding)
     count = divisor(inside, ceil_mode, count_include_pad, divisor_override)
 
-    def body(at: Point) -> Scalar:
-        total = const(0, computation_of(gradient.dtype))
-        for result, mask in inside.results_with(at):
-            read = cast(read_masked(gradient, result, mask), total.dtype)
-            total = total + s("where", mask, read / const(count, total.dtype), 0)
-        return total
-
-    return build.pointwise(body)
+    return build.pointwise(lambda at: sum_at(gradient, inside.results_with(at), count))

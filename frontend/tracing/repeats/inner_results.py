@@ -38,7 +38,7 @@ class SharedMemory:
 
 @record
 class NoTensor:
-    """Of a node without a tensor: its parts are nodes of their own, or it gives an operand."""
+    """Of a node whose result is no tensor, such as a tuple whose items are nodes of their own."""
 
     owner = None
 
