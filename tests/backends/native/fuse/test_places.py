@@ -1,5 +1,5 @@
-"""Kernels whose rows are too few, and too long, for the processors of a GPU; windows that are stored
-in another order."""
+"""Kernels whose rows are too few, and too long, for the processors of a GPU; windows that are
+stored in another order."""
 
 from __future__ import annotations
 

@@ -35,10 +35,8 @@ FORMATS = {"rows": torch.contiguous_format, "channels last": torch.channels_last
 def images(format_: torch.memory_format, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     x = torch.randn(2, 3, 9, 10, generator=torch.Generator().manual_seed(0)).to(dtype)
     x[0, 0, 3, 3] = x[0, 0, 4, 4] = torch.nan
-    x[0, 1], x[1, 2] = (
-        -torch.inf,
-        1.0,
-    )  # no element is larger than what a search starts with; equal ones
+    x[0, 1] = -torch.inf  # no element is larger than the value that a search starts with
+    x[1, 2] = 1.0  # all are equal
     return x.contiguous(memory_format=format_)
 
 
