@@ -134,6 +134,33 @@ def test_images_between_convolutions_are_not_converted(make, most, as_on_a_gpu):
         assert len(between) <= most, between
 
 
+class PaddedMeans(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.before, self.behind = nn.Conv2d(3, 16, 3), nn.Conv2d(16, 16, 3)
+
+    def forward(self, x):
+        x = F.silu(self.before(x))
+        return self.behind(F.avg_pool2d(x, 3, 1, 1, count_include_pad=False))
+
+
+def test_padded_means_keep_their_layout_in_the_backward_pass(as_on_a_gpu):
+    """torch's CUDA kernel for channels-last images gives wrong gradients there."""
+    torch.manual_seed(0)
+    model, x = PaddedMeans(), torch.randn(2, 3, 12, 12)
+    expected = train(copy.deepcopy(model), x)
+    compiled = framejit.compile(model, backend="native")
+    for got, want in zip(train(compiled, x), expected, strict=True):
+        torch.testing.assert_close(got, want, check_stride=True, rtol=1e-3, atol=1e-3)
+    target = torch.ops.aten.avg_pool2d_backward.default
+    (node,) = (
+        node
+        for _, backward in as_on_a_gpu
+        for node in backward.find_nodes(op="call_function", target=target)
+    )
+    assert all(image.meta["val"].is_contiguous() for image in node.all_input_nodes)
+
+
 def test_gradients_of_biases_alone(as_on_a_gpu):
     """Of frozen weights, and images without a gradient, only the sum is left."""
     model = nn.Conv2d(3, 4, 3)
