@@ -1,4 +1,4 @@
-"""Reads the cache of a functools.lru_cache function without changing it."""
+"""Reads the caches of functools: of lru_cache functions, and of single dispatches."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import functools
 import gc
 from typing import Any
 
+DISPATCH = functools.singledispatch(lambda _: None).dispatch.__code__
+
 
 def cached_result(function: Any, args: tuple[Any, ...], kwargs: tuple[tuple[str, Any], ...]) -> Any:
     """The result that a cached function keeps for these arguments, or makes now if it is not there
     any more."""
-    if type(function) is not functools._lru_cache_wrapper:
+    is_dispatch = getattr(function, "__code__", None) is DISPATCH
+    if not is_dispatch and type(function) is not functools._lru_cache_wrapper:
         raise TypeError(f"{function!r} keeps nothing")
     return function(*args, **dict(kwargs))
 

@@ -13,8 +13,9 @@ from .path import Source, path, safe_repr
 
 @path
 class CachedResult(Source):
-    """The result of the `functools.lru_cache` function `of` for these literals. `types`: those of
-    the arguments and keywords, as 1 and 1.0 may have different results."""
+    """The result of the `functools.lru_cache` function `of` for these literals, or what the
+    `dispatch` of a single dispatch chooses for a class. `types`: those of the arguments and
+    keywords, as 1 and 1.0 may have different results."""
 
     of: Source
     args: tuple[Any, ...]

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 import reprlib
 import types
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from ....errors import GraphBreak
+from ....guards.caches import DISPATCH
 from ....guards.guard import Kind
 from ....guards.source import (
     AttrSource,
+    CachedResult,
     ClassAttribute,
     DictItem,
     SequenceItem,
@@ -143,6 +147,10 @@ class FunctionValue(Mutable):
         self.code = code_of_name(self.code, name)
 
     def call(self, tx: TraceContext, args: Args, kwargs: Kwargs) -> Value:
+        if self.code is DISPATCH:
+            chosen = implementation_for_class(tx, self, args)
+            if chosen is not None:
+                return chosen
         if self.code in LEFT_TO_PYTHON:
             raise GraphBreak("unknown-call", LEFT_TO_PYTHON[self.code])
         if self.real is not None:
@@ -256,12 +264,33 @@ _renamed_codes: dict[
 
 # Functions of the library that keep a record of their calls.
 LEFT_TO_PYTHON = {
-    functools.singledispatch(lambda _: None).dispatch.__code__: "a single dispatch",
+    DISPATCH: "a single dispatch",
     reprlib.recursive_repr()(lambda self: "").__code__: "a __repr__ under recursive_repr",
     getattr(dataclasses, "_recursive_repr", reprlib.recursive_repr())(
         lambda self: ""
     ).__code__: "the __repr__ of a dataclass",
 }
+
+
+def implementation_for_class(tx: TraceContext, dispatch: FunctionValue, args: Args) -> Value | None:
+    """What the `dispatch` of a single dispatch chooses for a class. None where the choice could
+    depend on a change of the frame, and where it raises."""
+    if dispatch.real is None or dispatch.source is None or len(args) != 1:
+        return None
+    if not args[0].is_constant():
+        return None
+    cls = args[0].constant()
+    closure = inspect.getclosurevars(dispatch.real).nonlocals
+    if type(closure["dispatch_cache"]) is not WeakKeyDictionary:
+        return None
+    is_chosen = cls in closure["dispatch_cache"] and tx.objects.find(closure["registry"]) is None
+    if tx.effects.may_be_seen() and not is_chosen:
+        return None
+    try:
+        function = dispatch.real(cls)
+    except Exception:
+        return None  # Python raises it
+    return tx.wrap(function, CachedResult(dispatch.source, (cls,), (), (type(cls),)))
 
 
 def _docstring(function: FunctionValue) -> str | None:
