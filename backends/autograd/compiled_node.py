@@ -34,6 +34,9 @@ from ..graph.random_states import RandomStates, random_states_kept
 from .gradient_layouts import GradientLayouts
 
 NODE = "CompiledFunctionBackward"
+# After so many differentiable backward passes in a row, so many calls run as captured: compiled
+# code of both passes would only add to eager's, which run in any case.
+DIFFERENTIABLE_PASSES, CALLS_AS_CAPTURED = 4, 64
 
 
 def with_eager_gradients(
@@ -146,9 +149,13 @@ class CompiledNode:
         self.compiled, self.reached, self.outputs, self.wanted = compiled, reached, outputs, wanted
         self.again, self.random, self.layouts = again, random, layouts
         self.wiring: NodeWiring | None = None
+        self.differentiable_passes = self.calls_as_captured = 0
 
     def __call__(self, *args: Any) -> Any:
         """Runs the graph and, where the call keeps a history, has its node call Backward."""
+        if self.calls_as_captured and self.again is not None and torch.is_grad_enabled():
+            self.calls_as_captured -= 1
+            return self.again[0](*args)
         edges = [gradient_edge(args[index]) for index in self.wanted] if self.wiring is None else []
         older = {node for arg in args for node in histories(arg)} if self.wiring is None else set()
         states = RandomStates(args) if self.random and self.again is not None else None
@@ -164,6 +171,13 @@ class CompiledNode:
                 return results
             node.register_hook(Backward(self, wiring, args, states))
         return results
+
+    def count_pass(self, differentiable: bool) -> None:
+        """Counts the latest backward passes that were differentiable."""
+        self.differentiable_passes = self.differentiable_passes + 1 if differentiable else 0
+        if self.differentiable_passes >= DIFFERENTIABLE_PASSES:
+            self.differentiable_passes -= 1  # one more such pass lets as many calls run again
+            self.calls_as_captured = CALLS_AS_CAPTURED
 
     def learn(
         self,
@@ -281,6 +295,7 @@ class Backward:
             if torch.is_grad_enabled():
                 raise RuntimeError(MESSAGE)
             return grads
+        self.graph.count_pass(differentiable=torch.is_grad_enabled())
         if torch.is_grad_enabled():
             if self.graph.again is not None and not self.wiring.rebuilt:
                 return self.differentiable_gradients(given, grads)

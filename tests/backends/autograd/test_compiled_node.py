@@ -5,7 +5,11 @@ from __future__ import annotations
 import framejit
 import pytest
 import torch
-from framejit.backends.autograd.compiled_node import gradient_edge
+from framejit.backends.autograd.compiled_node import (
+    CALLS_AS_CAPTURED,
+    DIFFERENTIABLE_PASSES,
+    gradient_edge,
+)
 from torch.autograd import grad
 
 
@@ -95,3 +99,30 @@ def test_edges_of_gradients_need_no_operator_of_a_tensor():
     assert type(leaf.node).__name__ == "AccumulateGrad" and leaf.output_nr == 0
     assert inner.node is second.grad_fn and inner.output_nr == 1
     assert gradient_edge(first).output_nr == 0
+
+
+def test_calls_whose_backward_passes_are_differentiated_run_as_captured():
+    """The code of both passes would be run beside eager's."""
+    ran = []
+
+    @framejit.backends.registry.register_backend("counting_passes", wants="aten")
+    def counting(gm, example_inputs):
+        def run(*args):
+            ran.append(gm)
+            return gm.forward(*args)
+
+        return run
+
+    compiled = framejit.compile(lambda x: (x.sin() * x).sum(), backend="counting_passes")
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    for _ in range(DIFFERENTIABLE_PASSES):
+        grad(compiled(x), x, create_graph=True)
+    before = len(ran)
+    for _ in range(CALLS_AS_CAPTURED):
+        (first,) = grad(compiled(x), x, create_graph=True)
+        (second,) = grad(first.sum(), x)
+        torch.testing.assert_close(second, 2 * x.cos() - x * x.sin())
+    assert len(ran) == before
+    for _ in range(DIFFERENTIABLE_PASSES):  # plain passes are what compiled calls are for
+        grad(compiled(x), x)
+    assert len(ran) == before + 2 * DIFFERENTIABLE_PASSES
