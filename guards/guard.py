@@ -27,6 +27,7 @@ class Kind(enum.Enum):
     # tuple: the dictionary's keys in order, compared as EQUALS or, for other objects, as IS
     KEYS = enum.auto()
     ABSENT = enum.auto()  # a constant key that the dictionary (or None for no dictionary) lacks
+    ALL_ABSENT = enum.auto()  # tuple of such keys
     PRESENT = enum.auto()  # a constant key that the dictionary holds
     # tuple of str: what the dictionary holds under each of these keys is an empty container
     EMPTY_ITEMS = enum.auto()

@@ -12,6 +12,7 @@ from .source import Source
 REPEATABLE = frozenset(
     {
         Kind.ABSENT,
+        Kind.ALL_ABSENT,
         Kind.PRESENT,
         Kind.EMPTY_ITEMS,
         Kind.SAME,

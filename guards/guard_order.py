@@ -111,16 +111,19 @@ def by_section(guards: Sequence[Guard], placed: Mapping[int, Section]) -> list[G
 def sort_guards(guards: Sequence[Guard], encoded: EncodedGuards) -> list[Guard]:
     """Sorts guards by rank and cost. Guards on a path come before those on longer paths, so that no
     getattr runs on an object of an unexpected type."""
-    ranked = [(rank(guard, encoded), position) for position, guard in enumerate(guards)]
+    subjects = [kind_of(guard).subjects(guard) for guard in guards]
+    ranked = [
+        (*rank(guard, subjects[position], encoded), position)
+        for position, guard in enumerate(guards)
+    ]
     ranked.sort()  # those of one rank and cost stay in order
     pure: dict[Source, list[Guard]] = defaultdict(list)
-    for (first, _), position in ranked:
-        guard = guards[position]
-        if first != PYTHON and len(kind_of(guard).subjects(guard)) == 1:
-            pure[guard.source].append(guard)
+    for first, _, position in ranked:
+        if first != PYTHON and len(subjects[position]) == 1:
+            pure[guards[position].source].append(guards[position])
     order = GuardOrder(pure)
-    for _, position in ranked:
-        order.add(guards[position])
+    for _, _, position in ranked:
+        order.add(guards[position], subjects[position])
     return list(order.placed.values())
 
 
@@ -134,9 +137,9 @@ class GuardOrder:
         # paths whose pure guards are in place, as are those on the way to them
         self.settled: set[Source] = set()
 
-    def add(self, guard: Guard) -> None:
-        """Places a guard."""
-        for source in kind_of(guard).subjects(guard):
+    def add(self, guard: Guard, subjects: Iterable[Source]) -> None:
+        """Places a guard on these paths."""
+        for source in subjects:
             self._settle_way_to(source)
         self.placed.setdefault(id(guard), guard)
 
@@ -170,12 +173,10 @@ def prefixes(source: Source) -> Iterator[Source]:
 PYTHON = 3  # the rank of guards that run Python
 
 
-def rank(guard: Guard, encoded: EncodedGuards) -> tuple[int, int]:
+def rank(guard: Guard, subjects: Sequence[Source], encoded: EncodedGuards) -> tuple[int, int]:
     """torch's state first: it needs no load, so nothing must be held while its slow path runs. Then
     arguments, then the rest, then what runs Python; the cheaper first."""
-    kind = kind_of(guard)
-    subjects = kind.subjects(guard)
-    cost = kind.cost + sum([end.way_cost for end in subjects])
+    cost = kind_of(guard).cost + sum([end.way_cost for end in subjects])
     if guard.kind is Kind.TORCH_STATE:
         return 0, cost
     if runs_python(guard, encoded):

@@ -35,7 +35,9 @@ PURE_LOADS = (
 )  # fmt: skip
 FUNCTION_FIELDS = ("__code__", "__defaults__", "__kwdefaults__", "__closure__", "__globals__")
 PROPERTY_FIELDS = ("fget", "fset", "fdel")  # nothing can change them
-CONTAINER_KINDS = (Kind.LENGTH, Kind.KEYS, Kind.ABSENT, Kind.PRESENT, Kind.EMPTY_ITEMS)
+CONTAINER_KINDS = (
+    Kind.LENGTH, Kind.KEYS, Kind.ABSENT, Kind.ALL_ABSENT, Kind.PRESENT, Kind.EMPTY_ITEMS,
+)  # fmt: skip
 # An input of which a guard checks only that it has one of these types is expected to vary.
 NUMBERS = (int, float)
 

@@ -49,22 +49,30 @@ class StepWriter:
             self._distinct(guard, subjects, section)
             return
         if guard.kind is Kind.EMPTY_ITEMS:
-            self._empty_items(guard, encoded, section)
+            self._empty_items(guard, section)
             return
         uses = tuple([self.load(source, guard, section) for source in subjects])
-        self._lists[section].append(
-            GuardCheck(
-                op, uses, guard, encoded.object, encoded.number, encoded.runs_python, section
-            )
-        )
-
-    def _empty_items(self, guard: Guard, encoded: Encoded, section: Section) -> None:
-        """Adds a check of each item, which then is watched like any container."""
-        for item in empty_items(guard):
-            uses = (self.load(item, guard, section),)
+        for item in guard.expected if guard.kind is Kind.ALL_ABSENT else (encoded.object,):
             self._lists[section].append(
-                GuardCheck(encoded.op, uses, guard, None, encoded.number, False, section)
+                GuardCheck(op, uses, guard, item, encoded.number, encoded.runs_python, section)
             )
+
+    def _empty_items(self, guard: Guard, section: Section) -> None:
+        """Adds a check of each item, which then is watched like any container."""
+        steps, source = self._lists[section], guard.source
+        if section is not Section.STABLE or not isinstance(source, s.InstanceDict):
+            for item in empty_items(guard):
+                uses = (self.load(item, guard, section),)
+                steps.append(GuardCheck("LENGTH", uses, guard, section=section))
+            return
+        # what load() does for them; no other guard speaks of them, and a model has thousands
+        of = (self.load(source.of, guard, Section.FIRST),)
+        for item in empty_items(guard):
+            dst, self._count = self._count, self._count + 1
+            steps.append(
+                Load("INSTANCE_ITEM", dst, of, item, item.key, 0, False, False, guard, section)
+            )
+            steps.append(GuardCheck("LENGTH", (dst,), guard, section=section))
 
     def _distinct(self, guard: Guard, subjects: Sequence[Source], section: Section) -> None:
         """Adds checks that objects are distinct. The first `number` of them are compared with all

@@ -48,6 +48,21 @@ handle = framejit.compile(Layers(), backend="eager")
 handle(torch.ones(2, 5, dtype=torch.long))[0].sum().backward()
 assert handle.framejit.compiles == 1
 """
+REPEATED = """
+import framejit
+class Block(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inputs, self.out = torch.nn.Linear(8, 24), torch.nn.Linear(8, 8)
+    def forward(self, x):
+        q, k, v = (part.unflatten(2, (2, 4)).transpose(1, 2) for part in self.inputs(x).split(8, 2))
+        mixed = torch.nn.functional.scaled_dot_product_attention(q, k, v)
+        return x + self.out(mixed.transpose(1, 2).flatten(2))
+handle = framejit.compile(torch.nn.Sequential(*(Block() for _ in range(3))), backend="eager")
+with torch.no_grad():
+    handle(torch.ones(2, 5, 8))
+assert handle.framejit.compiles == 1
+"""
 WRITTEN_OUT = """
 import framejit
 class Attention(torch.nn.Module):
@@ -120,6 +135,7 @@ CASES = {
     "varying, native": (VARYING.format("native"), None, f"{SELDOM} {BACKENDS} torch.export._trace"),
     "layers": (LAYERS, None, f"{SELDOM} {BACKENDS} sympy torch._dynamo"),
     "operators": (OPERATORS, None, f"{SELDOM} {BACKENDS} sympy torch._dynamo"),
+    "blocks": (REPEATED, None, f"{SELDOM} {BACKENDS} sympy torch._dynamo"),
     "native": (COMPILED, None, f"{SELDOM} {BACKENDS} sympy torch._dynamo torch.distributed.tensor"),
     "trials": (TRIALS, None, f"{SELDOM} {BACKENDS} sympy torch._dynamo"),
     "attention": (WRITTEN_OUT, None, f"{SELDOM} {BACKENDS} sympy torch._dynamo"),

@@ -1,5 +1,5 @@
-"""LENGTH, KEYS, ABSENT, PRESENT, EMPTY_ITEMS: the shape of builtin containers, whatever methods a
-subclass overrides."""
+"""LENGTH, KEYS, ABSENT, ALL_ABSENT, PRESENT, EMPTY_ITEMS: the shape of builtin containers, whatever
+methods a subclass overrides."""
 
 from __future__ import annotations
 
@@ -130,6 +130,31 @@ class Absent(Membership):
 
     def holds(self, expected: Any, subject: Any) -> bool:
         return subject is None or not dict.__contains__(subject, expected)
+
+
+@guard_kind(Kind.ALL_ABSENT)
+class AllAbsent(GuardKind):
+    """A dictionary has none of these keys. One guard says it of all of them, as layers have many
+    attributes that Python looks for in the layer before it finds them elsewhere."""
+
+    cost = 8
+
+    def key(self, guard: Guard) -> Hashable:
+        return tuple(map(constant_key, guard.expected))
+
+    def holds(self, expected: tuple[Any, ...], subject: Any) -> bool:
+        return subject is None or not any(dict.__contains__(subject, key) for key in expected)
+
+    def encode(self, guard: Guard) -> Encoded:
+        """StepWriter adds such a check for each key."""
+        return Encoded("ABSENT")
+
+    def expression(self, guard: Guard) -> str:
+        return f"not {{*{keys_text(guard.expected)}}}.intersection({guard.source.name})"
+
+    def difference(self, guard: Guard, subject: Any) -> tuple[str, str, str]:
+        found = [key for key in guard.expected if isinstance(subject, dict) and key in subject]
+        return f"{keys_text(found, MOST)} in {guard.source.name}", "False", "True"
 
 
 @guard_kind(Kind.EMPTY_ITEMS)

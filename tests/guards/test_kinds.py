@@ -174,6 +174,12 @@ CASES = [
         [{}, Liar(), {"b": 1}, None, ["a"]],
     ),
     (Kind.ABSENT, "a", [{}, {"b": 1}, None, Liar()], [{"a": None}, ["b"], 3]),
+    (
+        Kind.ALL_ABSENT,
+        ("a", (1, 2)),
+        [{}, {"b": 1}, None, Liar()],
+        [{"a": None}, {(1, 2): 0}, {"b": 1, "a": 2}, ["b"], 3],
+    ),
     (Kind.PRESENT, (1, 2), [{(1, 2): 0}], [{}]),
     (
         Kind.EMPTY_ITEMS,
@@ -205,6 +211,7 @@ OWN = [
     (Kind.KEYS, ("a", "b"), [Plain(a=1, b=2)], [Plain(b=1, a=2), Plain(), 3, Plain]),
     (Kind.KEYS, (), [Plain()], [3, Plain(a=1)]),
     (Kind.ABSENT, "a", [Plain(), Plain(b=1), 3, "s"], [Plain(a=None), Plain]),
+    (Kind.ALL_ABSENT, ("a", "b"), [Plain(), Plain(c=1), 3], [Plain(a=None), Plain(b=1), Plain]),
     (Kind.PRESENT, "a", [Plain(a=None)], [Plain(), 3, Plain]),
     (Kind.PRESENT, 3, [], [Plain(a=None)]),
     (Kind.EMPTY_ITEMS, ("a", "b"), [Plain(a={}, b={})], [Plain(a={}, b={1: 1}), Plain(a={}), 3]),

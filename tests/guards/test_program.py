@@ -480,6 +480,10 @@ def test_failures_in_words():
     assert words(thing, fine) == "x.n is 5, was 4 when compiled (train.py:7)"
     del thing.n
     assert words(thing, fine) == "x.n is gone, was 4 when compiled (train.py:7)"
+    program = GuardProgram.build([Guard(s.InstanceDict(X), Kind.ALL_ABSENT, ("m", "p", "q"))])
+    assert words(thing) is None
+    thing.p = thing.q = 1
+    assert words(thing) == "['p', 'q'] in x.__dict__ is True, was False when compiled"
 
 
 LISTING = """\

@@ -283,6 +283,7 @@ class World:
             kinds[Kind.EQUALS] = found
         if isinstance(found, dict):
             kinds |= {Kind.LENGTH: len(found), Kind.KEYS: tuple(found), Kind.ABSENT: "absent"}
+            kinds[Kind.ALL_ABSENT] = self.random.choice([("absent", "b"), ("absent", 7), ("x",)])
             plain = [key for key in found if isinstance(key, str | int | float)]
             kinds |= {Kind.PRESENT: plain[0]} if plain else {}
             empty = [

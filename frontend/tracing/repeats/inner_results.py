@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 import torch.fx
-from torch._subclasses.fake_tensor import FakeTensorMode, in_kernel_invocation_manager
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from ....backends.graph.memory import memory_of
 from ....backends.graph.mutations import may_write
@@ -31,9 +31,11 @@ class SharedMemory:
     offset: int
 
     def make(self, mode: FakeTensorMode, base: Any) -> torch.Tensor:
-        with torch._C.DisableTorchFunction(), in_kernel_invocation_manager(mode):
-            meta = torch.as_strided(base, self.sizes, self.strides, self.offset)
-        return make_fake(mode, meta, base.fake_device)
+        # a view of `base` would load torch's classes of distributed tensors to compare it with them
+        with torch._C._DisableTorchDispatch(), torch._C.DisableTorchFunction():
+            meta = torch.empty(0, dtype=base.dtype, device="meta")
+            meta.set_(base.untyped_storage(), self.offset, self.sizes, self.strides)
+            return make_fake(mode, meta, base.fake_device)
 
 
 @record

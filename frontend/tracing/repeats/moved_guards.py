@@ -21,7 +21,7 @@ from .moved_paths import CannotMove, MovedPaths, PathsBelow
 UNREMEMBERED = FunctionValue | CellValue  # each path to one has a value of its own
 KINDS = frozenset({
     Kind.TYPE, Kind.IS, Kind.EQUALS, Kind.LENGTH, Kind.KEYS, Kind.ABSENT, Kind.PRESENT, Kind.TENSOR,
-    Kind.EMPTY_ITEMS,
+    Kind.EMPTY_ITEMS, Kind.ALL_ABSENT,
 })  # fmt: skip
 
 
@@ -46,6 +46,7 @@ class MovedGuards:
                 raise CannotMove(guard.source.name)  # another path leads there, or compares with it
             elif self.below.leads_on_to(guard.source):
                 self._require_class(guard.source, log)
+        self.guards = join_absent(self.guards)
         self.inputs = [
             item
             for item in tx.graph.inputs
@@ -105,6 +106,29 @@ class MovedGuards:
                 if not holds:
                     raise CannotMove(guard.source.name)
             yield guard, moved.path(guard.source), expected
+
+
+def join_absent(guards: list[Guard]) -> list[Guard]:
+    """The same guards; those that say which keys a dictionary lacks are one guard."""
+    absent: dict[Source, list[Guard]] = {}
+    for guard in guards:
+        if guard.kind is Kind.ABSENT:
+            absent.setdefault(guard.source, []).append(guard)
+    joined = {id(group[0]): joined_guard(group) for group in absent.values()}
+    return [
+        joined.get(id(guard), guard)
+        for guard in guards
+        if guard.kind is not Kind.ABSENT or id(guard) in joined
+    ]
+
+
+def joined_guard(group: list[Guard]) -> Guard:
+    """One guard for several of kind ABSENT on one dictionary."""
+    first, *others = group
+    if not others:
+        return first
+    keys = tuple([guard.expected for guard in group])
+    return Guard(first.source, Kind.ALL_ABSENT, keys, first.line)
 
 
 def beginnings(source: Source) -> Iterator[Source]:

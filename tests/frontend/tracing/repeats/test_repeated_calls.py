@@ -888,3 +888,12 @@ def test_the_guards_of_other_objects_are_looked_at_once(monkeypatch):
     handle(torch.ones(1, DIM), settings)
     (capture,) = handle.framejit.explain().captures
     assert 0 < len(looked_up) < 4 * len(capture.guards)
+
+
+def test_one_guard_says_which_attributes_a_repeated_layer_lacks():
+    layers = nn.Sequential(Mlp(), Mlp(), Mlp())
+    handle = framejit.compile(lambda x: layers(x), backend="eager")
+    handle(torch.ones(1, DIM))
+    (capture,) = handle.framejit.explain().captures
+    own = [str(guard) for guard in capture.guards if "layers[2].__dict__" in str(guard)]
+    assert len(own) == 1 and "not {*['forward', 'down', 'up']}.intersection" in own[0], own
