@@ -140,6 +140,21 @@ def test_a_gradient_of_nothing_but_rounding(off, said, exact):
 
 
 @pytest.mark.parametrize(
+    ("exact", "off", "said"),
+    [(1e-17, 1e-8, ""), (1e-17, 1e-4, "gradient 1"), (1e-9, 1e-8, "gradient 1")],
+)
+def test_a_gradient_that_cancels_exactly_in_eager(exact, off, said):
+    """As that of a number added before a batch norm. One that is small, but not zero, is judged by
+    how far from it eager's is."""
+    direction = torch.randn(1000, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    large = EXACT.float()
+    wanted = RunResult([], [large, (exact * direction).float()], [])
+    got = RunResult([], [large, (off * direction.flip(0)).float()], [])
+    found = difference(got, wanted, lambda: RunResult([], [EXACT, exact * direction], []))
+    assert said in found and bool(said) == bool(found)
+
+
+@pytest.mark.parametrize(
     ("rounded", "eagers_rounded", "exactly", "said"),
     [
         (1.4, 0.7, 1.0, ""),  # as ill-conditioned as eager
