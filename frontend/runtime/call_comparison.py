@@ -41,7 +41,7 @@ class ComparedCache(Protocol):
     @property
     def compiled_graphs(self) -> int: ...  # by a backend, so far
     def tiers(self) -> Iterable[Tier]: ...
-    def report_eager_is_faster(self, compiled_s: float, eager_s: float, calls: int) -> None: ...
+    def report_rest_in_eager(self, compiled_s: float, eager_s: float, calls: int) -> None: ...
     def end_comparison(self) -> None: ...
     def run_in_eager(self, calls: int) -> None: ...
 
@@ -177,7 +177,7 @@ class CallComparison:
         self._rests += 1
         self._spent_s += calls * fast
         if self._rests == 1:
-            cache.report_eager_is_faster(slow, fast, calls)
+            cache.report_rest_in_eager(slow, fast, calls)
         cache.run_in_eager(calls)
 
 

@@ -37,7 +37,7 @@ class ComparedCache:
     def tiers(self):
         return self._tiers
 
-    def report_eager_is_faster(self, *said):
+    def report_rest_in_eager(self, *said):
         self.said.append(said)
 
     def end_comparison(self):
@@ -299,6 +299,22 @@ def test_a_function_of_breaks_ends_in_eager_and_says_so():
         assert any(
             "calls run in eager" in event.reason for event in events if isinstance(event, Skipped)
         )
+
+
+@pytest.mark.parametrize(
+    ("compiled_s", "eager_s", "said"),
+    [
+        (0.002, 0.001, "2 ms compiled and 1 ms in eager; calls run in eager"),
+        (0.001, 0.002, "1 ms compiled and 2 ms in eager, too little to be sure, and no backend"),
+    ],
+)
+def test_a_rest_in_eager_says_which_side_is_faster(compiled_s, eager_s, said):
+    events = []
+    with framejit.config.patch(sinks=(events.append,)):
+        handle = framejit.compile(with_breaks, backend="autotune")
+        handle(torch.ones(4))
+        handle.framejit.cache.report_rest_in_eager(compiled_s, eager_s, 64)
+    assert said in events[-1].reason
 
 
 @pytest.mark.parametrize("how", [
