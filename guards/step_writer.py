@@ -65,7 +65,8 @@ class StepWriter:
                 uses = (self.load(item, guard, section),)
                 steps.append(GuardCheck("LENGTH", uses, guard, section=section))
             return
-        # what load() does for them; no other guard speaks of them, and a model has thousands
+        # as load() would, but without a search for earlier loads of these items: a model has
+        # thousands of them, and no other guard is on one
         of = (self.load(source.of, guard, Section.FIRST),)
         for item in empty_items(guard):
             dst, self._count = self._count, self._count + 1

@@ -34,8 +34,8 @@ from ..graph.random_states import RandomStates, random_states_kept
 from .gradient_layouts import GradientLayouts
 
 NODE = "CompiledFunctionBackward"
-# After so many differentiable backward passes in a row, so many calls run as captured: compiled
-# code of both passes would only add to eager's, which run in any case.
+# After so many differentiable backward passes in a row, so many calls run as captured. Such a pass
+# runs the graph's forward and backward again under eager's autograd; compiled code only adds to it.
 DIFFERENTIABLE_PASSES, CALLS_AS_CAPTURED = 4, 64
 
 
@@ -173,10 +173,11 @@ class CompiledNode:
         return results
 
     def count_pass(self, differentiable: bool) -> None:
-        """Counts the latest backward passes that were differentiable."""
+        """Counts differentiable backward passes in a row. After DIFFERENTIABLE_PASSES, calls run as
+        captured; later, one more of them does it again."""
         self.differentiable_passes = self.differentiable_passes + 1 if differentiable else 0
         if self.differentiable_passes >= DIFFERENTIABLE_PASSES:
-            self.differentiable_passes -= 1  # one more such pass lets as many calls run again
+            self.differentiable_passes -= 1
             self.calls_as_captured = CALLS_AS_CAPTURED
 
     def learn(

@@ -28,8 +28,8 @@ LIKELY = 3e-2
 # the fraction of the largest gradient below which a gradient may be rounding only, as when a
 # softmax cancels it; and that of the largest written input
 FAINT = 1e-3
-# the fraction of that below which a gradient in float64 is zero but for rounding: in eager, what
-# cancels may cancel exactly, by chance
+# A gradient that is below this fraction of a faint one in float64 is zero but for rounding. Eager's
+# may then be exactly zero by chance, so its error does not say how large a candidate's may be.
 VANISHING = 1e-9
 
 
@@ -233,7 +233,7 @@ def judge_numbers(
         rounding = asked if eagers < SHARED * asked else rounding
     if ours <= SLACK * eagers + ROUNDINGS * rounding:
         return ""
-    # a rounding of the largest gradient, where this one is zero
+    # zero but for rounding, and the candidate's is a rounding of the largest gradient
     if norm(best) < VANISHING * faint and FAINT * ours <= ROUNDINGS * rounding:
         return ""
     return f"is {ours:.1e} away from float64's, eager's {eagers:.1e}"

@@ -379,7 +379,7 @@ class Cache:
             f"a call takes {compiled_s * 1e3:.3g} ms compiled and {eager_s * 1e3:.3g} ms in eager"
         )
         if compiled_s < eager_s:
-            text += ", too little to be sure, and no backend has compiled its graphs yet"
+            text += ", which may be chance, and no backend has compiled its graphs yet"
         self.send(
             Skipped(
                 unit.name, unit.where, f"{text}; calls run in eager, compared again after {calls}"

@@ -275,9 +275,9 @@ LEFT_TO_PYTHON = {
 def implementation_for_class(tx: TraceContext, dispatch: FunctionValue, args: Args) -> Value | None:
     """What the `dispatch` of a single dispatch chooses for a class. None where the choice could
     depend on a change of the frame, and where it raises."""
-    if dispatch.real is None or dispatch.source is None or len(args) != 1:
+    if dispatch.real is None or dispatch.source is None:
         return None
-    if not args[0].is_constant():
+    if len(args) != 1 or not args[0].is_constant():
         return None
     cls = args[0].constant()
     closure = inspect.getclosurevars(dispatch.real).nonlocals

@@ -305,7 +305,7 @@ def test_a_function_of_breaks_ends_in_eager_and_says_so():
     ("compiled_s", "eager_s", "said"),
     [
         (0.002, 0.001, "2 ms compiled and 1 ms in eager; calls run in eager"),
-        (0.001, 0.002, "1 ms compiled and 2 ms in eager, too little to be sure, and no backend"),
+        (0.001, 0.002, "1 ms compiled and 2 ms in eager, which may be chance, and no backend"),
     ],
 )
 def test_a_rest_in_eager_says_which_side_is_faster(compiled_s, eager_s, said):
