@@ -11,7 +11,11 @@ from typing import Any
 import torch
 
 from ...records import record
-from ..graph.product_precision import exact_products, rounding_settings, rounds_matrix_products
+from ..graph.product_precision import (
+    exact_products,
+    may_round_products_on,
+    rounds_matrix_products,
+)
 from .trial import GRADIENT, INPUT, NUDGES, RunResult
 
 SLACK = 3.0  # a candidate's error against float64 may be so many times eager's
@@ -65,7 +69,8 @@ def difference_in_any_precision(got: RunResult, wanted: RunResult, runs: MoreRun
     once more with exact products. Those must agree, and rounding must not have moved the candidate
     much further than eager."""
     reference = cache(runs.in_float64)
-    if not rounding_settings():
+    tensors = [item for _, item in wanted.tensors() if isinstance(item, torch.Tensor)]
+    if not may_round_products_on({tensor.device.type for tensor in tensors}):
         return difference(got, wanted, reference, runs.coarsest, runs.nudged)
     if not difference(got, wanted, reference, runs.coarsest):
         return ""

@@ -8,7 +8,7 @@ results are as far apart as a right and a wrong one. With exact products they ar
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import torch
 
@@ -24,6 +24,12 @@ def rounding_settings() -> dict[tuple[str, str], str]:
     kind of product."""
     found = {setting: GETTER(*setting) for setting in SETTINGS}
     return {setting: value for setting, value in found.items() if value in ROUNDED}
+
+
+def may_round_products_on(devices: Collection[str]) -> bool:
+    """Whether operands are rounded on one of these types of devices."""
+    parts = {"mkldnn" if device == "cpu" else device for device in devices}
+    return any(part in parts for part, _ in rounding_settings())
 
 
 def rounds_matrix_products() -> bool:

@@ -1,9 +1,10 @@
-"""Candidates that tests register for a while."""
+"""Candidates that tests register for a while, and settings of torch."""
 
 from __future__ import annotations
 
 import framejit
 import pytest
+from framejit.backends.graph.product_precision import INHERITED, SETTER
 from framejit.events import Chosen
 
 
@@ -23,3 +24,11 @@ def tuned(cache_dir):
         ]
 
     return compile_with
+
+
+@pytest.fixture
+def rounded_convolutions():
+    """Convolutions on the CPU may round their operands, as on a GPU by default."""
+    SETTER("mkldnn", "conv", "bf16")
+    yield
+    SETTER("mkldnn", "conv", INHERITED)

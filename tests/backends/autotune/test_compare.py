@@ -166,7 +166,7 @@ def test_a_gradient_that_cancels_exactly_in_eager(exact, off, said):
     ],
 )
 def test_what_differs_with_rounded_products_is_judged_with_exact_ones(
-    rounded, eagers_rounded, exactly, said
+    rounded, eagers_rounded, exactly, said, rounded_convolutions
 ):
     def runs(mine, eagers):
         return ran(EXACT.float() * mine), ran(EXACT.float() * eagers)
@@ -176,14 +176,14 @@ def test_what_differs_with_rounded_products_is_judged_with_exact_ones(
         return runs(exactly, 1.0)
 
     before = rounding_settings()
-    assert ("cuda", "conv") in before  # by default
+    assert ("mkldnn", "conv") in before
     more = MoreRuns(again, lambda: ran(EXACT), lambda _: None, lambda: None)
     found = difference_in_any_precision(*runs(rounded, eagers_rounded), more)
     assert said in found and bool(said) == bool(found) and rounding_settings() == before
 
 
 @pytest.mark.parametrize(("off", "said"), [(1e-3, False), (0.5, True)])
-def test_a_gradient_of_nothing_but_rounding_excuses_no_other(off, said):
+def test_a_gradient_of_nothing_but_rounding_excuses_no_other(off, said, rounded_convolutions):
     """It moves by more than its size."""
     noise = 1e-9 * torch.randn(1000, generator=torch.Generator().manual_seed(1))
 
@@ -200,7 +200,7 @@ def test_a_gradient_of_nothing_but_rounding_excuses_no_other(off, said):
     assert bool(difference_in_any_precision(got, wanted, more)) == said
 
 
-def test_exact_products_are_not_asked_for_where_runs_agree_or_nothing_rounds():
+def test_exact_products_are_not_asked_for_where_runs_agree_or_nothing_rounds(rounded_convolutions):
     def again():
         raise AssertionError("run again")
 
@@ -209,6 +209,16 @@ def test_exact_products_are_not_asked_for_where_runs_agree_or_nothing_rounds():
     assert not difference_in_any_precision(right, right, more)
     with exact_products():
         assert difference_in_any_precision(wrong, right, more)
+
+
+def test_a_run_on_the_cpu_is_not_repeated_for_what_a_gpu_rounds():
+    def again():
+        raise AssertionError("run again")
+
+    assert ("cuda", "conv") in rounding_settings()  # by default
+    more = MoreRuns(again, lambda: ran(EXACT), lambda _: ran(EXACT.float() * 1.01), lambda: None)
+    moved = ran(EXACT.float() * 1.01)  # as far as eager moves where its inputs are nudged
+    assert not difference_in_any_precision(moved, ran(EXACT.float()), more)
 
 
 @pytest.mark.parametrize("exact", [EXACT, EXACT * 7, None], ids=["near", "far", "none"])

@@ -248,7 +248,7 @@ def test_only_the_first_calls_are_compared(planted):
 
 
 @pytest.mark.parametrize("grad", [False, True])
-def test_small_roundings_of_products_are_no_fault(planted, grad, cache_dir):
+def test_small_roundings_of_products_are_no_fault(planted, grad, cache_dir, rounded_convolutions):
     def rounds(gm, args):
         return [one * (1.001 if rounding_settings() else 1.0) for one in gm.forward(*args)]
 
