@@ -63,6 +63,8 @@ WRAPPED = tuple(
     for word in wrapped_samples.WRAPPERS
     for backend in ("eager", "native", "eager+grad", "native+grad")
 )
+# inputs on a GPU; counted where it is asked for
+ON_GPU = ("eager+cuda", "native+cuda", "aot_eager+grad+cuda", "native+grad+cuda")
 PEERS = (TORCH_COMPILE, f"{TORCH_COMPILE}+grad")
 TOLERANCE = {
     "native": 5e-5
@@ -98,14 +100,17 @@ def operators() -> dict[str, OpInfo]:
 
 
 def applies(op: OpInfo, setting: str) -> bool:
-    return "grad" not in setting.split("+") or op.supports_autograd
+    asked = setting.split("+")
+    if "cuda" in asked and torch.float32 not in op.supported_dtypes("cuda"):
+        return False
+    return "grad" not in asked or op.supports_autograd
 
 
-def samples(op: OpInfo, grad: bool, layout: str = "") -> list[SampleInput]:
+def samples(op: OpInfo, grad: bool, layout: str = "", device: str = "cpu") -> list[SampleInput]:
     """The first samples, made anew and always the same. An operator without samples has an empty
     list."""
     torch.manual_seed(0)
-    made: Iterator[SampleInput] = op.sample_inputs("cpu", torch.float32, requires_grad=grad)
+    made: Iterator[SampleInput] = op.sample_inputs(device, torch.float32, requires_grad=grad)
     given = [sample for _, sample in zip(range(SAMPLES), made, strict=False)]
     return (
         [sample.transform(lambda item: laid_out(item, layout)) for sample in given]
@@ -271,7 +276,8 @@ def measure(name: str, op: OpInfo, setting: str) -> Row:
     """Runs the samples of one operator in one setting."""
     backend, *asked = setting.split("+")
     grad, dynamic = "grad" in asked, "dynamic" in asked or None
-    layout = next((word for word in asked if word not in ("grad", "dynamic")), "")
+    device = "cuda" if "cuda" in asked else "cpu"
+    layout = next((word for word in asked if word not in ("grad", "dynamic", "cuda")), "")
     started = time.perf_counter()
     called = op.op
 
@@ -282,7 +288,7 @@ def measure(name: str, op: OpInfo, setting: str) -> Row:
     raised, tolerance = 0, TOLERANCE.get(backend, 1e-5)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        eager, repeat, compiled = (samples(op, grad, layout) for _ in range(3))
+        eager, repeat, compiled = (samples(op, grad, layout, device) for _ in range(3))
         if backend == TORCH_COMPILE:
             for index, (one, two) in enumerate(zip(eager, compiled, strict=True)):
                 if run(call, one, grad).error is None:
@@ -402,7 +408,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="*", help="operators; none: all")
     parser.add_argument(
-        "--settings", nargs="*", default=SETTINGS, choices=(*SETTINGS, *LAID_OUT, *WRAPPED, *PEERS)
+        "--settings",
+        nargs="*",
+        default=SETTINGS,
+        choices=(*SETTINGS, *LAID_OUT, *WRAPPED, *ON_GPU, *PEERS),
     )
     parser.add_argument("--out", type=Path, help="a file for the rows, one JSON object a line")
     parser.add_argument(
@@ -412,6 +421,7 @@ def main() -> int:
         "--update", action="store_true", help=f"write {OPEN.name} anew (with all operators)"
     )
     chosen = parser.parse_args()
+    torch.backends.cudnn.allow_tf32 = False  # eager's convolutions would be the less exact ones
     kept = chosen.out.read_text().splitlines() if chosen.resume and chosen.out.exists() else []
     rows = [Row(**json.loads(line)) for line in kept]
     done = {(row.name, row.setting) for row in rows}
