@@ -1,5 +1,5 @@
 """framejit: a bytecode-level frame JIT for PyTorch."""
-# ruff: noqa: F403, F405 - the public functions are listed once, in frontend/public.py
+# ruff: noqa: F403, F405 - frontend/public.py lists the functions
 
 import importlib
 from typing import TYPE_CHECKING, Any
