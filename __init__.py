@@ -1,4 +1,5 @@
 """framejit: a bytecode-level frame JIT for PyTorch."""
+# ruff: noqa: F403, F405 - frontend/public.py lists the functions
 
 import importlib
 from typing import TYPE_CHECKING, Any
@@ -18,29 +19,7 @@ from .garbage_collection import permanent_objects
 from .options import config, replaces_torch_compile
 
 if TYPE_CHECKING:
-    from .frontend.public import (
-        allow_in_graph,
-        compile,
-        debug,
-        disable,
-        explain,
-        export,
-        graph_break,
-        install,
-        is_compiling,
-        list_backends,
-        load,
-        mark_dynamic,
-        mark_static,
-        maybe_mark_dynamic,
-        opaque,
-        register_backend,
-        reset,
-        save,
-        set_stance,
-        stats,
-        uninstall,
-    )
+    from .frontend.public import *
 else:
 
     def __getattr__(name: str) -> Any:

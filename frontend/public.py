@@ -25,30 +25,8 @@ if usable():
     from .export import export
     from .replace_torch_compile import install, uninstall
     from .values.tensor.dynamic_marks import mark_dynamic, mark_static, maybe_mark_dynamic
-else:  # the same names, which do less
-    from .eager_only import (  # type: ignore[assignment]
-        allow_in_graph,
-        compile,
-        debug,
-        disable,
-        explain,
-        export,
-        graph_break,
-        install,
-        is_compiling,
-        list_backends,
-        load,
-        mark_dynamic,
-        mark_static,
-        maybe_mark_dynamic,
-        opaque,
-        register_backend,
-        reset,
-        save,
-        set_stance,
-        stats,
-        uninstall,
-    )
+else:
+    from .eager_only import *  # type: ignore[assignment]  # noqa: F403
 
 __all__ = [
     "allow_in_graph", "compile", "debug", "disable", "explain", "export", "graph_break",

@@ -65,14 +65,11 @@ class StepWriter:
                 uses = (self.load(item, guard, section),)
                 steps.append(GuardCheck("LENGTH", uses, guard, section=section))
             return
-        # as load() would, but without a search for earlier loads of these items: a model has
-        # thousands of them, and no other guard is on one
+        # without load()'s search for earlier loads of these items: a model has thousands of them,
+        # and no other guard is on one
         of = (self.load(source.of, guard, Section.FIRST),)
         for item in empty_items(guard):
-            dst, self._count = self._count, self._count + 1
-            steps.append(
-                Load("INSTANCE_ITEM", dst, of, item, item.key, 0, False, False, guard, section)
-            )
+            dst = self._append_load(Encoded("INSTANCE_ITEM", item.key), of, item, guard, section)
             steps.append(GuardCheck("LENGTH", (dst,), guard, section=section))
 
     def _distinct(self, guard: Guard, subjects: Sequence[Source], section: Section) -> None:
@@ -109,7 +106,19 @@ class StepWriter:
         encoded, operands = self._encode(source)
         earliest = Section.FIRST if section is Section.STABLE else section
         uses = tuple([self.load(operand, guard, earliest) for operand in operands])
-        dst = self.temps[source] = self._count
+        dst = self.temps[source] = self._append_load(encoded, uses, source, guard, section)
+        return dst
+
+    def _append_load(
+        self,
+        encoded: Encoded,
+        uses: tuple[int, ...],
+        source: Source,
+        guard: Guard | None,
+        section: Section,
+    ) -> int:
+        """Adds a load to a section; the temp that it sets."""
+        dst = self._count
         self._count += 1
         self._lists[section].append(
             Load(

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import framejit
 import pytest
+from framejit.errors import FramejitError
+from framejit.frontend import public
 from framejit.frontend.pycode.dialect import VERSIONS
 from framejit.frontend.support import TORCH_VERSIONS
 
@@ -69,6 +71,15 @@ def test_each_supported_python_has_a_tox_environment():
     assert re.findall(r"py(\d)(\d+)", first) == [
         (str(major), str(minor)) for major, minor in sorted(VERSIONS)
     ]
+
+
+def test_the_package_has_the_public_functions_the_errors_and_config():
+    errors = {
+        name
+        for name, cls in vars(framejit).items()
+        if isinstance(cls, type) and issubclass(cls, FramejitError)
+    }
+    assert set(framejit.__all__) == {*public.__all__, *errors, "config"}
 
 
 def test_public_names_exist_and_are_documented():
