@@ -129,61 +129,9 @@ def test_calls_whose_backward_passes_are_differentiated_run_as_captured():
     assert len(ran) == before + 2 * DIFFERENTIABLE_PASSES
 
 
-def parts_with_a_number(x, n, w, unused):
-    return (x * n).sum(), (w * w * n).sum() + unused.size(0)
-
-
-def test_a_pass_that_reaches_some_inputs_beside_a_number():
-    """Corrected are the gradients of the inputs that are tensors, of which the number is none."""
-    compiled = framejit.compile(parts_with_a_number, backend="native", dynamic=True)
-    for run in (parts_with_a_number, compiled, compiled):
-        for n in (3, 4):
-            x, w, unused = (torch.tensor([1.0, 2.0], requires_grad=True) for _ in range(3))
-            base = x * 1
-            first, second = run(base, n, w, unused)
-            (of_w,) = grad(second, [w], retain_graph=True)
-            torch.testing.assert_close(of_w, 2 * n * w.detach())
-            of_x, none, unreached = grad(first, [x, w, unused], allow_unused=True)
-            torch.testing.assert_close(of_x, torch.full((2,), float(n)))
-            assert none is None and unreached is None
-
-
-@pytest.mark.parametrize("backend", ["aot_eager", "native"])
-def test_a_pass_under_autocast(backend):
-    """Where the forward pass has it off, eager's backward pass still casts: its products are torch's
-    own calls."""
-
-    def function(x, w):
-        with torch.autocast("cpu", enabled=False):
-            return (x @ w).sum()
-
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        x, w = (torch.linspace(0.1, 1, 9).reshape(3, 3).requires_grad_() for _ in range(2))
-        expected, result = function(x, w), framejit.compile(function, backend=backend)(x, w)
-        compared = [result, *grad(result, [x, w])], [expected, *grad(expected, [x, w])]
-    torch.testing.assert_close(*compared, rtol=0, atol=0)
-
-
-@pytest.mark.parametrize("write", [True, False])
-def test_a_written_input_is_seen_when_the_pass_is_differentiated(write):
-    compiled = framejit.compile(lambda x, w: (x.sin() * w).sum(), backend="native")
-    x, w = (torch.tensor([1.0, 2.0], requires_grad=True) for _ in range(2))
-    for _ in range(2):
-        given = w * 1
-        result = compiled(x, given)
-    if not write:
-        (first,) = grad(result, x, create_graph=True)
-        torch.testing.assert_close(first, x.cos() * w)
-        return
-    with torch.no_grad():
-        given.detach().mul_(2)
-    with pytest.raises(RuntimeError, match="modified"):
-        grad(result, x, create_graph=True)
-
-
 def test_a_compiled_node_corrects_its_gradients_without_a_hook():
     """A hook costs as much as a small graph."""
-    compiled = framejit.compile(lambda x: (x.sin() * x).sum(), backend="native")
+    compiled = framejit.compile(lambda x: (x.sin() * x).exp().sin().sum(), backend="native")
     x = torch.tensor([1.0, 2.0], requires_grad=True)
     for _ in range(2):
         node = compiled(x).grad_fn
