@@ -14,6 +14,11 @@ if TYPE_CHECKING:  # it needs networkx, which a stored graph does not
     from .partitioner import Partition
 
 
+# Takes the gradients of a node's inputs that are tensors, and those of its results, and returns the
+# former.
+Correct = Callable[[Sequence[torch.Tensor | None], Sequence[torch.Tensor | None]], Sequence[Any]]
+
+
 class TwoPasses(Protocol):
     """The passes of one node: `ctx` carries values from the forward to the backward pass."""
 
@@ -50,10 +55,15 @@ class ForwardAndBackward:
             for position in range(len(inputs))
         ]
         # Inputs that get no gradient. Where none gets one, they still make the results require one.
+        self.tensors = [
+            position
+            for position, node in enumerate(inputs)
+            if isinstance(node.meta["val"], torch.Tensor)
+        ]
         self.unreached = [
             position
-            for position, (slot, node) in enumerate(zip(self.slots, inputs, strict=True))
-            if partition.wanted and slot is None and isinstance(node.meta["val"], torch.Tensor)
+            for position in self.tensors
+            if partition.wanted and self.slots[position] is None
         ]
 
     def __call__(self, *args: Any) -> Any:
@@ -61,17 +71,18 @@ class ForwardAndBackward:
         for position in self.unreached:  # as in eager, no backward pass goes on from there
             if given[position].requires_grad:
                 given[position] = given[position].detach()
-        return CompiledFunction.apply(self, *given)
+        if torch._C._are_functorch_transforms_active():
+            return CompiledFunction.apply(self, *given)
+        return APPLY(self, *given)
 
     def run_forward(self, ctx: Any, args: Sequence[Any]) -> tuple[Any, ...]:
-        with torch._C._DisableAutocast():
-            made = self.forward(*args)
-        made = [without_base(item) for item in made]
+        made = list(map(without_base, without_autocast(self.forward, args)))
         end = len(made) - self.sizes
-        outputs, saved, ctx.sizes = made[: self.results], made[self.results : end], made[end:]
+        outputs, ctx.sizes = made[: self.results], made[end:]
         ctx.expected = self.layouts_of(outputs) if self.layouts_vary else self.expected
-        save_values(ctx, [*(args[position] for position in self.saved_inputs), *saved])
-        ctx.mark_non_differentiable(*(outputs[position] for position in self.without_gradient))
+        save_values(ctx, [*[args[at] for at in self.saved_inputs], *made[self.results : end]])
+        if self.without_gradient:
+            ctx.mark_non_differentiable(*[outputs[at] for at in self.without_gradient])
         ctx.set_materialize_grads(False)
         return tuple(outputs)
 
@@ -84,13 +95,27 @@ class ForwardAndBackward:
 
     def run_backward(self, ctx: Any, gradients: Sequence[torch.Tensor | None]) -> Sequence[Any]:
         given = [*ctx.sizes, *saved_values(ctx)]
-        with torch.no_grad(), torch._C._DisableAutocast():
-            given += (
-                laid.fit_to_input(gradients[position])
-                for laid, position in zip(ctx.expected, self.tangents, strict=True)
-            )
-            made: Sequence[Any] = self.backward(given) if self.boxed else self.backward(*given)
-        return [None if slot is None else made[slot] for slot in self.slots]
+        if torch.is_grad_enabled():  # to differentiate the gradients
+            with torch.no_grad():
+                made = self.run_backward_graph(ctx, given, gradients)
+        else:
+            made = self.run_backward_graph(ctx, given, gradients)
+        left = [None if slot is None else made[slot] for slot in self.slots]
+        if ctx.correct is None:
+            return left
+        corrected = ctx.correct([left[position] for position in self.tensors], gradients)
+        for position, gradient in zip(self.tensors, corrected, strict=True):
+            left[position] = gradient
+        return left
+
+    def run_backward_graph(
+        self, ctx: Any, given: list[Any], gradients: Sequence[torch.Tensor | None]
+    ) -> Sequence[Any]:
+        given += [
+            laid.fit_to_input(gradients[position])
+            for laid, position in zip(ctx.expected, self.tangents, strict=True)
+        ]
+        return without_autocast(self.backward, [given] if self.boxed else given)
 
 
 class GradientLayout:
@@ -131,13 +156,33 @@ class CompiledFunction(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, passes: TwoPasses, *args: Any) -> Any:
-        ctx.passes = passes
+        ctx.passes, ctx.correct = passes, None
         return passes.run_forward(ctx, args)
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor | None) -> Any:
         passes: TwoPasses = ctx.passes
         return None, *passes.run_backward(ctx, gradients)
+
+
+# The same without torch.func's transforms, which Function.apply looks for first.
+APPLY = super(torch.autograd.Function, CompiledFunction).apply
+
+
+def correct_gradients(node: Any, correct: Correct) -> None:
+    """Has a node of CompiledFunction pass its gradients through a function."""
+    if isinstance(getattr(node, "passes", None), ForwardAndBackward):
+        node.correct = correct  # a hook costs more
+    else:
+        node.register_hook(correct)
+
+
+def without_autocast(run: Callable[..., Any], args: Sequence[Any]) -> Any:
+    """Calls a function while autocast is off."""
+    if not torch._C._is_any_autocast_enabled():
+        return run(*args)
+    with torch._C._DisableAutocast():
+        return run(*args)
 
 
 def save_values(ctx: Any, tensors: Sequence[torch.Tensor]) -> None:

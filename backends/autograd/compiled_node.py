@@ -31,6 +31,7 @@ from ..graph.memory import memory_at
 from ..graph.mutations import is_norm, may_write, written_nodes
 from ..graph.random_draws import draws_random_numbers
 from ..graph.random_states import RandomStates, random_states_kept
+from .autograd_function import correct_gradients
 from .gradient_layouts import GradientLayouts
 
 NODE = "CompiledFunctionBackward"
@@ -123,7 +124,8 @@ class NodeWiring:
     """The place of a compiled graph's autograd node, learnt from the first call. `end`: the output
     that leads to it, in `steps` steps. `rows`: by output of the node, the inputs reached from it.
     `inputs`: by next function, the input (None: unknown). `own`: by output of the node, the graph's
-    output that it is. `rebuilt`: whether other results are made of it outside."""
+    output that it is. `rebuilt`: whether other results are made of it outside. `versioned`: inputs
+    that must not be written before the backward pass is differentiated."""
 
     end: int
     steps: int
@@ -131,6 +133,23 @@ class NodeWiring:
     inputs: tuple[int | None, ...]
     own: dict[int, int]
     rebuilt: bool
+    versioned: list[int]
+
+    def __post_init__(self) -> None:
+        self.unreached = self.not_reached_from(self.rows)
+
+    def not_reached_from(self, outputs: Collection[int]) -> list[int]:
+        """Next functions whose input no gradient reaches that comes to these outputs."""
+        reached = frozenset[int]().union(*(self.rows[number] for number in outputs))
+        return [
+            place
+            for place, index in enumerate(self.inputs)
+            if index is not None and index not in reached
+        ]
+
+    def read_versions(self, args: Sequence[Any]) -> list[int]:
+        """How often the inputs that are `versioned` were written."""
+        return [args[position]._version for position in self.versioned]
 
 
 class CompiledNode:
@@ -156,20 +175,21 @@ class CompiledNode:
         if self.calls_as_captured and self.again is not None and torch.is_grad_enabled():
             self.calls_as_captured -= 1
             return self.again[0](*args)
-        edges = [gradient_edge(args[index]) for index in self.wanted] if self.wiring is None else []
-        older = {node for arg in args for node in histories(arg)} if self.wiring is None else set()
+        wiring = self.wiring
+        edges = [gradient_edge(args[index]) for index in self.wanted] if wiring is None else []
+        older = {node for arg in args for node in histories(arg)} if wiring is None else set()
         states = RandomStates(args) if self.random and self.again is not None else None
         results = self.compiled(*args)
-        if self.wiring is None:
-            self.wiring = self.learn(results, args, edges, older)
-        wiring = self.wiring
+        if wiring is None:
+            wiring = self.wiring = self.learn(results, args, edges, older)
         if wiring.end >= 0:
-            node = (*results, *args)[wiring.end].grad_fn
+            end = wiring.end - len(results)
+            node = (results[end] if end < 0 else args[end]).grad_fn
             for _ in range(wiring.steps):
                 node = node.next_functions[-1][0] if node is not None else None
             if type(node).__name__ != NODE:  # this call kept no history
                 return results
-            node.register_hook(Backward(self, wiring, args, states))
+            correct_gradients(node, Backward(self, wiring, args, states))
         return results
 
     def count_pass(self, differentiable: bool) -> None:
@@ -221,7 +241,13 @@ class CompiledNode:
         }
         inputs = () if found is None else tuple(map(by_edge.get, found.next_functions))
         self.layouts.learn(results, args)
-        return NodeWiring(end, steps, rows, inputs, own, rebuilt)
+        copied = frozenset(range(len(args))) if self.again is None else self.again[1]
+        versioned = [
+            position
+            for position, arg in enumerate(args)
+            if position not in copied and isinstance(arg, torch.Tensor) and not arg.is_inference()
+        ]
+        return NodeWiring(end, steps, rows, inputs, own, rebuilt, versioned)
 
 
 def gradient_edge(tensor: torch.Tensor) -> GradientEdge:
@@ -264,8 +290,7 @@ def find_compiled_node(
 
 
 class Backward:
-    """The hook of the autograd node: gets the incoming and the outgoing gradients, and corrects the
-    outgoing ones."""
+    """Corrects the outgoing gradients of the autograd node."""
 
     def __init__(
         self,
@@ -275,34 +300,31 @@ class Backward:
         states: RandomStates | None,
     ) -> None:
         self.graph, self.wiring, self.args, self.states = graph, wiring, args, states
-        self.versions = version_counters(args)
+        self.versions = wiring.read_versions(args)
 
     def __call__(
         self, left: Sequence[torch.Tensor | None], came: Sequence[torch.Tensor | None]
-    ) -> tuple[torch.Tensor | None, ...] | None:
+    ) -> tuple[torch.Tensor | None, ...]:
         """The gradients of the inputs, as eager's: None for those that no gradient of this pass
         reaches. `left`: what the node has computed; `came`: the gradients of its results."""
-        given = {
-            number: grad
-            for number, grad in enumerate(came)
-            if grad is not None and number in self.wiring.rows
-        }
-        reached = frozenset[int]().union(*(self.wiring.rows[number] for number in given))
-        places = zip(self.wiring.inputs, left, strict=True)
-        grads = tuple(
-            None if index is not None and index not in reached else grad for index, grad in places
-        )
+        wiring = self.wiring
+        given = {number: grad for number in wiring.rows if (grad := came[number]) is not None}
+        every = len(given) == len(wiring.rows)
+        dropped = wiring.unreached if every else wiring.not_reached_from(given)
+        grads = tuple(left)
+        if dropped:
+            grads = tuple(None if place in dropped else grad for place, grad in enumerate(left))
         if not self.args:  # freed by an earlier pass, of a graph that saves nothing
             if torch.is_grad_enabled():
                 raise RuntimeError(MESSAGE)
             return grads
         self.graph.count_pass(differentiable=torch.is_grad_enabled())
         if torch.is_grad_enabled():
-            if self.graph.again is not None and not self.wiring.rebuilt:
+            if self.graph.again is not None and not wiring.rebuilt:
                 return self.differentiable_gradients(given, grads)
             return self.refusing_gradients(given, grads)
         grads = self.graph.layouts.lay_out_like_eager(
-            given, grads, self.wiring.inputs, self.args, self.wiring.own
+            given, grads, wiring.inputs, self.args, wiring.own
         )
         if not torch._C._autograd._get_current_graph_task_keep_graph():
             self.args = ()  # no further pass comes: free what eager frees
@@ -314,8 +336,7 @@ class Backward:
         """The same gradients with a history: the graph runs again under eager's autograd."""
         assert self.graph.again is not None
         forward, copied = self.graph.again
-        now_at = enumerate(zip(self.versions, version_counters(self.args), strict=True))
-        if any(before != now for position, (before, now) in now_at if position not in copied):
+        if self.versions != self.wiring.read_versions(self.args):
             raise RuntimeError(
                 "an input of a compiled function was modified in place before its backward pass "
                 "was differentiated"
@@ -381,11 +402,3 @@ class RefusedDerivative(torch.autograd.Function):
             "writes to inputs that it reads, or draws random numbers; call the function under "
             "framejit.disable() where second derivatives are taken"
         )
-
-
-def version_counters(args: Sequence[Any]) -> list[int]:
-    """How often each was written to."""
-    return [
-        arg._version if isinstance(arg, torch.Tensor) and not arg.is_inference() else 0
-        for arg in args
-    ]
