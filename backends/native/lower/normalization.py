@@ -123,22 +123,27 @@ def batch_norm_inference(
     momentum: float,
     eps: float,
 ) -> tuple[Any, ...]:
-    """Normalizes each channel with a mean and a variance that are given."""
-    like, *others = build.fake
+    """Normalizes each channel with a mean and a variance that are given. Returns also the mean and
+    the inverse deviation, which are empty on the CPU."""
+    like, mean_like, inverse_like = build.fake
     work = computation_of(x.dtype)
+
+    def inverse(channel: Sequence[Index]) -> Scalar:
+        return 1 / s("sqrt", cast(build.read(var, channel), work) + eps)
 
     def body(at: Sequence[Index]) -> Scalar:
         channel = [at[1]]
-        spread = cast(build.read(var, channel), work) + eps
-        factor = 1 / s("sqrt", spread)
+        factor = inverse(channel)
         if weight is not None:
             factor = factor * cast(build.read(weight, channel), work)
         value = (cast(build.read(x, at), work) - cast(build.read(mean, channel), work)) * factor
         return value if bias is None else value + cast(build.read(bias, channel), work)
 
-    result = build.pointwise(body, like)
-    # empty ones, which no kernel writes
-    return result, *(build.pointwise(lambda at: build.read(mean, at), other) for other in others)
+    return (
+        build.pointwise(body, like),
+        build.pointwise(lambda channel: build.read(mean, channel), mean_like),
+        build.pointwise(inverse, inverse_like),
+    )
 
 
 @lowers(aten._fused_rms_norm.default)

@@ -25,6 +25,16 @@ def test_statistics_that_inference_does_not_save():
         torch.testing.assert_close(mine.to_local(), other.to_local())
 
 
+@pytest.mark.gpu
+def test_statistics_of_inference_on_a_gpu():
+    def normalize(x, mean, var):
+        return torch.native_batch_norm(x, None, None, mean, var, False, 0.1, 1e-5)
+
+    given = [value.cuda() for value in (torch.randn(3, 2, 4), torch.randn(2), torch.rand(2) + 1)]
+    compiled = framejit.compile(normalize, backend="native")
+    torch.testing.assert_close(compiled(*given), normalize(*given))
+
+
 NORMS = {
     "layer": lambda x: torch.nn.functional.layer_norm(x, x.shape[2:]),
     "group": lambda x: torch.nn.functional.group_norm(x, 2),
