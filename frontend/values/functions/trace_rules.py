@@ -51,7 +51,8 @@ RULES = table(
     "torch._inductor torch._ops torch._subclasses torch.ao.nn.intrinsic.quantized "
     "torch.ao.nn.quantized torch.cuda.random torch.distributed torch.fx "
     "torch.jit._script torch.jit._trace torch.multiprocessing torch.nn.parallel.distributed "
-    "torch.onnx torch.profiler torch.serialization torch.utils.data",
+    "torch.onnx torch.optim._functional torch.optim.sparse_adam torch.profiler "
+    "torch.serialization torch.utils.data",
     OUTPUT="logging torch.utils.tensorboard tqdm warnings",
 )
 

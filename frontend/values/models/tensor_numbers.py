@@ -4,10 +4,11 @@ graph; what depends on them has symbols, as no value is known before the graph r
 from __future__ import annotations
 
 import operator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+from ....backends.graph.mutations import is_written
 from ....backends.graph.wrappers import is_distributed
 from ....errors import GraphBreak
 from ..base import Value
@@ -41,6 +42,9 @@ def item(tx: TraceContext, self: TensorValue) -> Value:
 
 @method(torch.Tensor, "tolist")
 def tolist(tx: TraceContext, self: TensorValue) -> Value:
+    bounds: Any = self.node.args
+    if can_be_node(tx, self) and is_constant_range(self.node):
+        return tx.make.list_of([Constant(number) for number in range(*bounds)])
     sizes = self.fake.shape
     count = 1
     for size in sizes:
@@ -53,6 +57,12 @@ def tolist(tx: TraceContext, self: TensorValue) -> Value:
     if not numbers or not 0 < count <= LONGEST or len(sizes) > 1:
         raise reads(".tolist()", self)
     return tx.graph.call("call_method", "tolist", [self], {})
+
+
+def is_constant_range(node: torch.fx.Node) -> bool:
+    """Whether a node is `torch.arange` of literal ints, to which nothing was written."""
+    literal = all(type(bound) is int for bound in node.args)
+    return node.target is torch.arange and literal and not node.kwargs and not is_written(node)
 
 
 def number_of(tx: TraceContext, cls: type, tensor: TensorValue) -> Value:

@@ -72,6 +72,8 @@ class NoEffects:
         self.changed, self.globals = real.changed, real.globals
         self.outside = list(containers(args))
         self.may_be_seen, self.read = real.may_be_seen, real.read
+        self.allow_new_objects_only = real.allow_new_objects_only
+        self.take_outputs, self.changes_of_existing = real.take_outputs, real.changes_of_existing
 
     def change(self, value: Any) -> None:
         if (

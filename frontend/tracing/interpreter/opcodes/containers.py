@@ -11,7 +11,9 @@ from ....values.containers.mapping import DictValue
 from ....values.containers.sequence import Sequence, TupleValue
 from ....values.containers.set import SetValue
 from ....values.containers.slice import SliceValue
-from ..handlers import handles
+from ....values.models.class_checks import builtin_isinstance
+from ....values.objects.class_value import ClassValue
+from ..handlers import handles, unsupported_op
 from ..interpreter import Interpreter
 
 SEQUENCE, MAPPING = 1 << 5, 1 << 6  # Py_TPFLAGS: what patterns take for one
@@ -156,3 +158,13 @@ def match_mapping(frame: Interpreter, instr: Instr) -> None:
 @handles(Op.MATCH_SEQUENCE)
 def match_sequence(frame: Interpreter, instr: Instr) -> None:
     frame.push(Constant(bool(frame.peek().python_type().__flags__ & SEQUENCE)))
+
+
+@handles(Op.MATCH_CLASS)
+def match_class(frame: Interpreter, instr: Instr) -> None:
+    """`case Point():`, which is isinstance(); breaks for patterns of attributes."""
+    names, cls, subject = frame.pop(), frame.pop(), frame.pop()
+    if instr.arg or names.constant() or not isinstance(cls, ClassValue):
+        unsupported_op(frame, instr)
+    found = builtin_isinstance(frame.tx, subject, cls).truth(frame.tx)
+    frame.push(TupleValue([]) if found else Constant(None))

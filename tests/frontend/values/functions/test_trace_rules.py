@@ -174,3 +174,26 @@ def test_rule_of_a_file(filename, rule):
     """Of a function whose globals name no known module."""
     for module in (None, "other"):
         assert trace_rule(module, "f", filename) is TraceRule[rule]
+
+
+def test_a_step_with_sparse_gradients_is_one_break():
+    def trained(compiled):
+        tables = nn.ModuleList(nn.EmbeddingBag(6, 2, sparse=True) for _ in range(2))
+        for table in tables:
+            nn.init.ones_(table.weight)
+        optimizer = torch.optim.SparseAdam(tables.parameters())
+
+        def step(rows):
+            loss = sum(table(rows).sin().sum() for table in tables)
+            loss.backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+        step = framejit.compile(step, backend="eager") if compiled else step
+        for _ in range(3):
+            step(torch.tensor([[1, 2], [2, 3]]))
+        return [*tables.parameters()], step
+
+    assert torch.equal(*(torch.cat(trained(compiled)[0]) for compiled in (False, True)))
+    places = [brk.where for brk in trained(True)[1].framejit.explain().breaks]
+    assert not any("sparse_adam" in place or "_functional" in place for place in places), places

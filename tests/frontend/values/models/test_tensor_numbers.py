@@ -159,3 +159,12 @@ def test_the_list_of_an_empty_tensor(shape):
         assert compiled(x)[1] == x.tolist()
     assert bool(compiled.framejit.explain().breaks) is (len(shape) > 1)
     assert compiled(torch.ones(3))[1] == [1.0, 1.0, 1.0]
+
+
+def test_the_numbers_of_a_constant_range_are_known():
+    def f(x):
+        dims, written = torch.arange(1, x.dim()), torch.arange(2)
+        written += 1
+        return x.sum(dims.tolist()), torch.arange(0, 5, 2).tolist(), written.tolist(), dims
+
+    check(f, torch.ones(1, 2, 2), breaks=0)

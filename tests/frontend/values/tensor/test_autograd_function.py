@@ -3,6 +3,9 @@ node of the graph, where its Python does nothing but calculate."""
 
 from __future__ import annotations
 
+import copy
+import functools
+
 import framejit
 import pytest
 import torch
@@ -660,3 +663,31 @@ def one_half(x):
 
 def test_which_of_several_gradients_are_missing_is_known_later():
     check(one_half, vec(4, grad=True), backward=True, graphs=None, breaks=None)
+
+
+@functools.lru_cache
+def factor(n):
+    return sum([n, 1])
+
+
+class Cached(torch.autograd.Function):
+    """What is not interpreted in the same way where there are side effects."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x * factor(3) * copy.deepcopy(Extended()).scale
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * factor(4)
+
+
+class Extended:
+    scale = 2.0
+
+    def __getattr__(self, name):
+        raise AttributeError(name)
+
+
+def test_functions_that_are_asked_for_side_effects():
+    check(lambda x: Cached.apply(x), vec(3, grad=True), backward=True)

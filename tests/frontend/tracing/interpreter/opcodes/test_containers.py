@@ -1,5 +1,5 @@
-"""Class patterns: positional, by keyword, of builtin classes, and what does not
-match: left to Python."""
+"""Class patterns: captured without arguments; positional, by keyword, of builtin classes, and what
+does not match: left to Python."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import dataclasses
 import framejit
 import pytest
 import torch
+
+from ....semantics.harness import check
 
 
 @dataclasses.dataclass
@@ -82,6 +84,47 @@ def test_class_patterns(name):
     handle = framejit.compile(which, backend="eager")
     for _ in range(2):
         assert torch.equal(handle(OBJECTS[name], T), which(OBJECTS[name], T))
+
+
+def kind(obj, t):
+    y = t.sin()
+    match obj:
+        case Point():
+            return y + 1
+        case bool() | None:
+            return y - 1
+        case int() | float():
+            return y * obj
+        case torch.Tensor():
+            return y + obj.sum()
+        case dict() | tuple():
+            return y * len(obj)
+    return y
+
+
+@pytest.mark.parametrize(
+    "obj",
+    [Point(T, 3), True, None, 2.5, T, {1: 2}, (), Empty()],
+    ids=lambda obj: type(obj).__name__,
+)
+def test_a_class_alone_is_captured(obj):
+    check(kind, obj, T)
+
+
+def no_class(obj, t):
+    try:
+        match obj:
+            case NO_CLASS():
+                return t
+    except TypeError as error:
+        return t + 1, str(error)
+
+
+NO_CLASS = (int, str)
+
+
+def test_a_pattern_of_no_class():
+    check(no_class, 1, T, breaks=("unsupported-bytecode",), graphs=None)
 
 
 def too_many(obj, t):
