@@ -54,12 +54,12 @@ class ForwardAndBackward:
             partition.wanted.index(position) if position in partition.wanted else None
             for position in range(len(inputs))
         ]
-        # Inputs that get no gradient. Where none gets one, they still make the results require one.
         self.tensors = [
             position
             for position, node in enumerate(inputs)
             if isinstance(node.meta["val"], torch.Tensor)
         ]
+        # Inputs that get no gradient. Where none gets one, they still make the results require one.
         self.unreached = [
             position
             for position in self.tensors
@@ -165,7 +165,8 @@ class CompiledFunction(torch.autograd.Function):
         return None, *passes.run_backward(ctx, gradients)
 
 
-# The same without torch.func's transforms, which Function.apply looks for first.
+# CompiledFunction.apply in C. Function.apply itself, in Python, first looks for transforms of
+# torch.func.
 APPLY = super(torch.autograd.Function, CompiledFunction).apply
 
 
